@@ -2,7 +2,9 @@
 
 #include <torch/version.h>
 
+#include <array>
 #include <memory>
+#include <string>
 
 #include "profiler/device/copier.h"
 #include "profiler/device/device.h"
@@ -10,7 +12,17 @@
 namespace mptune::profiler {
 
 /// Identifies the build; program and library must agree.
-inline constexpr const char* kGpuLibraryBuild = MPTUNE_VERSION "/1/" TORCH_VERSION;
+inline constexpr const char* kGpuLibraryBuild = MPTUNE_VERSION "/2/" TORCH_VERSION;
+
+/// A kernel and the arguments that it gets.
+struct GpuLaunch {
+  const char* code = nullptr;    ///< CUDA code. It lives as long as the process; other code has another address
+  const char* kernel = nullptr;  ///< the name of an extern "C" function of the code
+  int gpu = 0;
+  std::array<unsigned, 2> blocks{1, 1};   ///< x and y
+  std::array<unsigned, 2> threads{1, 1};  ///< of a block, x and y
+  void** arguments = nullptr;
+};
 
 /// Functions that libmptune_cuda.so offers to the program that opens it. Both are built from the same sources.
 struct GpuLibrary {
@@ -19,6 +31,9 @@ struct GpuLibrary {
                                          bool staged) = nullptr;
   /// True if `gpu` can access the memory of `other` (peer access).
   bool (*reaches)(int gpu, int other) = nullptr;
+  /// Launches a kernel on the calling thread's current stream of that GPU. The code is compiled at its first launch, for some tenths of a
+  /// second. Returns why the kernel can't be made, "" if it was launched. Throws c10::Error if a launch fails. Thread-safe.
+  std::string (*launch)(const GpuLaunch& launch) = nullptr;
 };
 
 }  // namespace mptune::profiler

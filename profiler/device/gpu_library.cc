@@ -4,6 +4,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -15,6 +16,8 @@
 namespace mptune::profiler {
 
 namespace {
+
+std::atomic<const GpuLibrary*> opened = nullptr;
 
 constexpr const char* kFile = "libmptune_cuda.so";
 
@@ -62,10 +65,13 @@ std::string missing_library_remedy(const std::string& message) {
 
 const GpuLibrary& gpu_library(const std::string& device) {
   static std::mutex mutex;
-  static const GpuLibrary* opened = nullptr;
   const std::lock_guard lock(mutex);
   if (opened == nullptr) opened = &open_library(device);
   return *opened;
+}
+
+const GpuLibrary* opened_gpu_library() {
+  return opened;
 }
 
 }  // namespace mptune::profiler
