@@ -5,29 +5,37 @@
 #include <torch/types.h>
 
 /// Random numbers from a counter-based hash (SplitMix64's output function) of a key, a sample and a position within the sample.
-/// Computed by a loop on CPU and by tensor operations on other devices, with the same results.
+/// Computed by a loop on CPU and by one kernel on GPUs, with the same results.
 namespace mptune::profiler {
 
 /// Derives a key from `key` and `part`.
 [[nodiscard]] std::uint64_t hashed_key(std::uint64_t key, std::uint64_t part);
 
-/// A tensor of shape `sizes` with ones (probability `keep`) and zeros. It consists of `samples` equal parts; part i depends on
-/// (key, first_sample + i) and the position in it. Requires: the number of elements is a multiple of `samples`.
-[[nodiscard]] at::Tensor hashed_mask(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep, at::IntArrayRef sizes,
-                                     const at::TensorOptions& options);
-/// The same, written into `mask`. Requires: contiguous, on CPU, floating-point or boolean.
-void fill_hashed_mask(const at::Tensor& mask, std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep);
+/// Whose numbers a tensor holds: those of samples first_sample .. first_sample + samples - 1, which each have equally many. A number
+/// depends on the key, the sample and its position among those of the sample. Those of a sample are `runs` equal runs. In memory run 0 of
+/// every sample comes first, then run 1 of every sample, and so on: with one run, sample after sample.
+struct HashedDraw {
+  std::uint64_t key = 0;
+  std::int64_t first_sample = 0;
+  std::int64_t samples = 1;
+  std::int64_t runs = 1;
+};
+
+/// A tensor of shape `sizes` with ones (probability `keep`) and zeros. Requires: the number of elements is a multiple of samples x runs.
+[[nodiscard]] at::Tensor hashed_mask(const HashedDraw& draw, double keep, at::IntArrayRef sizes, const at::TensorOptions& options);
+/// The same, written into `mask`. Requires: contiguous, floating-point or boolean.
+void fill_hashed_mask(const at::Tensor& mask, const HashedDraw& draw, double keep);
 
 /// float64 numbers, uniform over the multiples of 2^-digits in [0, 1), drawn likewise. `digits` is 1 to 53.
-[[nodiscard]] at::Tensor hashed_uniform(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, int digits,
-                                        at::IntArrayRef sizes, const at::TensorOptions& options);
+[[nodiscard]] at::Tensor hashed_uniform(const HashedDraw& draw, int digits, at::IntArrayRef sizes, const at::TensorOptions& options);
 
 namespace detail {
-/// The implementation by tensor operations.
-[[nodiscard]] at::Tensor hashed_mask_by_operations(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep,
-                                                   at::IntArrayRef sizes, const at::TensorOptions& options);
-[[nodiscard]] at::Tensor hashed_uniform_by_operations(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, int digits,
-                                                      at::IntArrayRef sizes, const at::TensorOptions& options);
+/// The same by tensor operations: for GPUs on which the kernel can't be made, because NVRTC is missing or refuses (said once on stderr), or
+/// because no Device is a GPU and a layer put its tensors there.
+[[nodiscard]] at::Tensor hashed_mask_by_operations(const HashedDraw& draw, double keep, at::IntArrayRef sizes,
+                                                   const at::TensorOptions& options);
+[[nodiscard]] at::Tensor hashed_uniform_by_operations(const HashedDraw& draw, int digits, at::IntArrayRef sizes,
+                                                      const at::TensorOptions& options);
 }  // namespace detail
 
 }  // namespace mptune::profiler

@@ -58,33 +58,13 @@ struct Draws {
             "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0"});
   }
 
-  /// One draw of the scope, which can be repeated later and elsewhere.
-  struct Draw {
-    SampleAxis axis;
-    std::uint64_t key;
-    std::int64_t first_sample, samples;
-
-    /// Makes numbers(key, first sample, samples, sizes), which has the samples first, and permutes them to the sample axis.
-    template <class Numbers>
-    [[nodiscard]] at::Tensor arranged(at::IntArrayRef sizes, const Numbers& numbers) const {
-      if (axis.dimension < 0) return numbers(key, 0, 1, sizes);
-      if (axis.dimension == 0 && axis.outer == 1) return numbers(key, first_sample, samples, sizes);
-      const auto dimension = as_index(axis.dimension);
-      const std::int64_t before = c10::multiply_integers(sizes.slice(0, dimension));
-      const std::int64_t behind = c10::multiply_integers(sizes.slice(dimension + 1));
-      return numbers(key, first_sample, samples, at::IntArrayRef{samples, before, axis.outer, axis.inner, behind})
-          .permute({1, 2, 0, 3, 4})
-          .reshape(sizes);
-    }
-    [[nodiscard]] at::Tensor mask(at::IntArrayRef sizes, double keep, const at::TensorOptions& options) const {
-      return arranged(sizes, [&](std::uint64_t from, std::int64_t first, std::int64_t count, at::IntArrayRef shape) {
-        return hashed_mask(from, first, count, keep, shape, options);
-      });
-    }
-  };
-  static Draw next(at::IntArrayRef sizes) {
+  /// A draw of the scope, which can be repeated later and elsewhere.
+  static HashedDraw next(at::IntArrayRef sizes) {
+    const DrawScope::Place& place = scope->place_;
     const SampleAxis axis = axis_of(sizes);
-    return {axis, next_key(), scope->place_.first_sample, scope->place_.samples};
+    if (axis.dimension < 0) return {.key = next_key()};
+    const std::int64_t before = c10::multiply_integers(sizes.slice(0, as_index(axis.dimension)));
+    return {next_key(), place.first_sample, place.samples, before * axis.outer};
   }
   /// Numbers of a tensor that belong to one sample. Requires: its shape fits.
   static std::int64_t numbers_of_a_sample(at::IntArrayRef sizes) {
@@ -92,23 +72,17 @@ struct Draws {
   }
 
   static at::Tensor mask(at::IntArrayRef sizes, double keep, const at::TensorOptions& options) {
-    return next(sizes).mask(sizes, keep, options);
+    return hashed_mask(next(sizes), keep, sizes, options);
   }
   static at::Tensor uniform(at::IntArrayRef sizes, int digits, const at::TensorOptions& options) {
-    return next(sizes).arranged(sizes, [&](std::uint64_t key, std::int64_t first, std::int64_t samples, at::IntArrayRef shape) {
-      return hashed_uniform(key, first, samples, digits, shape, options);
-    });
+    return hashed_uniform(next(sizes), digits, sizes, options);
   }
 
   static at::Tensor& draw(at::Tensor& self, double keep) {
-    const SampleAxis axis = axis_of(self.sizes());
-    const bool in_order = axis.dimension <= 0 && axis.outer == 1;
     const bool in_place =
-        in_order && self.is_cpu() && self.is_contiguous() && !self.requires_grad() && at::isFloatingType(self.scalar_type());
+        (self.is_cpu() || self.is_cuda()) && self.is_contiguous() && !self.requires_grad() && at::isFloatingType(self.scalar_type());
     if (!in_place) return self.copy_(mask(self.sizes(), keep, plain(self)));
-    const DrawScope::Place& place = scope->place_;
-    const bool shared = axis.dimension < 0;
-    fill_hashed_mask(self, next_key(), shared ? 0 : place.first_sample, shared ? 1 : place.samples, keep);
+    fill_hashed_mask(self, next(self.sizes()), keep);
     self.unsafeGetTensorImpl()->bump_version();
     return self;
   }
@@ -243,7 +217,7 @@ std::int64_t queries_of_a_block(const at::Tensor& query, const at::Tensor& key, 
 
 at::Tensor drawn_in_blocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                            double keep, AttentionBlocks blocks) {
-  std::vector<Draws::Draw> draws;
+  std::vector<HashedDraw> draws;
   std::vector<std::int64_t> sizes = query.sizes().vec();
   sizes.back() = key.size(-2);
   for (std::int64_t first = 0; first < query.size(-2); first += blocks.queries) {
@@ -251,7 +225,7 @@ at::Tensor drawn_in_blocks(const at::Tensor& query, const at::Tensor& key, const
     draws.push_back(Draws::next(sizes));
   }
   blocks.multiplier = [draws = std::move(draws), keep, options = Draws::plain(query)](std::int64_t block, at::IntArrayRef shape) {
-    return draws[as_index(block)].mask(shape, keep, options).div_(keep);
+    return hashed_mask(draws[as_index(block)], keep, shape, options).div_(keep);
   };
   return attention_in_blocks(query, key, value, mask, blocks);
 }

@@ -25,7 +25,7 @@ at::Tensor wave(at::IntArrayRef sizes, double shift) {
 }
 
 at::Tensor block_mask(std::int64_t block, at::IntArrayRef sizes) {
-  return hashed_mask(static_cast<std::uint64_t>(block), 0, sizes[0], kKeep, sizes, at::kDouble);
+  return hashed_mask({static_cast<std::uint64_t>(block), 0, sizes[0]}, kKeep, sizes, at::kDouble);
 }
 
 struct Results {

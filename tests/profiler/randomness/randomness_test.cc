@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kSamples = 6;
 
 at::Tensor mask_of(std::int64_t first, std::int64_t samples, std::int64_t rows_each = 2, std::uint64_t key = 7) {
-  return hashed_mask(key, first, samples, 0.7, {samples * rows_each, 5}, at::kFloat);
+  return hashed_mask({key, first, samples}, 0.7, {samples * rows_each, 5}, at::kFloat);
 }
 
 TEST(HashedMask, BelongsToSamplesHoweverTheyAreSplit) {
@@ -33,21 +33,21 @@ TEST(HashedMask, BelongsToSamplesHoweverTheyAreSplit) {
 
 TEST(HashedMask, IsTheSameByTensorOperations) {
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong}) {
-    const auto by_loop = hashed_mask(~std::uint64_t{5}, 1'000'000'007, 3, 0.25, {6, 1001}, at::TensorOptions(type));
+    const auto by_loop = hashed_mask({~std::uint64_t{5}, 1'000'000'007, 3}, 0.25, {6, 1001}, at::TensorOptions(type));
     EXPECT_EQ(by_loop.scalar_type(), type);
-    EXPECT_TRUE(at::equal(detail::hashed_mask_by_operations(~std::uint64_t{5}, 1'000'000'007, 3, 0.25, {6, 1001}, at::TensorOptions(type)),
-                          by_loop));
+    EXPECT_TRUE(at::equal(
+        detail::hashed_mask_by_operations({~std::uint64_t{5}, 1'000'000'007, 3}, 0.25, {6, 1001}, at::TensorOptions(type)), by_loop));
   }
 }
 
 TEST(HashedUniform, BelongsToSamplesAndIsTheSameByTensorOperations) {
   for (const int digits : {8, 24, 53}) {
     const auto numbers = [&](std::int64_t first, std::int64_t samples) {
-      return hashed_uniform(5, first, samples, digits, {samples, 300}, at::kFloat);
+      return hashed_uniform({5, first, samples}, digits, {samples, 300}, at::kFloat);
     };
     const at::Tensor whole = numbers(0, kSamples);
     EXPECT_TRUE(at::equal(at::cat({numbers(0, 1), numbers(1, 3), numbers(4, 2)}), whole));
-    EXPECT_TRUE(at::equal(detail::hashed_uniform_by_operations(5, 0, kSamples, digits, {kSamples, 300}, at::kFloat), whole));
+    EXPECT_TRUE(at::equal(detail::hashed_uniform_by_operations({5, 0, kSamples}, digits, {kSamples, 300}, at::kFloat), whole));
     EXPECT_GE(whole.min().item<double>(), 0);
     EXPECT_LE(whole.max().item<double>(), 1 - std::ldexp(1.0, -digits));
   }
@@ -64,7 +64,7 @@ void expect_distribution(at::Tensor drawn, const std::function<at::Tensor(const 
 TEST(HashedMask, DrawsWithTheProbability) {
   const std::int64_t samples = 1000, each = 1000;
   for (const double keep : {0.1, 0.5, 0.9}) {
-    const at::Tensor mask = hashed_mask(3, 0, samples, keep, {samples, each}, at::kDouble);
+    const at::Tensor mask = hashed_mask({3, 0, samples}, keep, {samples, each}, at::kDouble);
     const double variance = keep * (1 - keep), deviation = 5 * std::sqrt(variance / static_cast<double>(samples * each));
     EXPECT_NEAR(mask.mean().item<double>(), keep, deviation);
     const at::Tensor centred = mask - keep;
@@ -72,8 +72,8 @@ TEST(HashedMask, DrawsWithTheProbability) {
     EXPECT_NEAR((centred.narrow(1, 0, 999) * centred.narrow(1, 1, 999)).mean().item<double>(), 0, 5 * variance / 999);
     EXPECT_NEAR(mask.mean(0).std().item<double>(), std::sqrt(variance / static_cast<double>(samples)), 0.1 * std::sqrt(variance / 1000));
   }
-  EXPECT_TRUE(at::equal(hashed_mask(3, 0, 2, 1.0, {2, 100}, at::kFloat), at::ones({2, 100})));
-  EXPECT_TRUE(at::equal(hashed_mask(3, 0, 2, 0.0, {2, 100}, at::kFloat), at::zeros({2, 100})));
+  EXPECT_TRUE(at::equal(hashed_mask({3, 0, 2}, 1.0, {2, 100}, at::kFloat), at::ones({2, 100})));
+  EXPECT_TRUE(at::equal(hashed_mask({3, 0, 2}, 0.0, {2, 100}, at::kFloat), at::zeros({2, 100})));
 }
 
 /// A module of a user's, called in training mode.
