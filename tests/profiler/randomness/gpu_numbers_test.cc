@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "profiler/base/index.h"

@@ -1,4 +1,4 @@
-// The GPU's share of work on the CPU, its code in the GPU's compiler, and its masks on a GPU where there is one.
+// The work of a GPU's threads on the CPU, and the code in the GPU's compiler. Masks on a GPU: gpu_numbers_test.cc.
 #include "profiler/randomness/hash_kernels.h"
 
 #include <ATen/ATen.h>
@@ -12,6 +12,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/base/index.h"
