@@ -10,6 +10,7 @@ class Holding {
  public:
   static constexpr int kWorkspace = -1;  ///< what an action needs while it runs
   static constexpr int kGradients = -2;  ///< of parameters
+  static constexpr int kReceived = -3;   ///< from other devices
 
   /// Held during the actions [first, last].
   struct Stretch {

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "planner/cost/boundary_memory.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/device_row.h"
 #include "planner/cost/holding.h"
 #include "planner/cost/stage_need.h"
 #include "planner/helping.h"
@@ -11,34 +13,18 @@
 namespace mptune {
 namespace {
 
-bool releases(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
-}
-
-// The bytes of one device. Copies never block their sender, so inputs may arrive early. How early is bounded by how far the neighbours' own
-// rows let them run ahead of this device.
+// The bytes of one device.
 class DevicePeak {
  public:
   DevicePeak(const Plan& plan, const CostModel& cost, int device)
       : plan_(plan),
         cost_(cost),
-        device_(device),
+        row_(plan, device),
+        boundaries_(row_, cost),
         index_(cost.device_index(plan.devices[as_index(device)])),
-        held_(row(device).size()),
-        forward_at_(plan.stages.size() * plan.microbatch_sizes.size(), -1),
-        gradient_at_(forward_at_),
-        release_at_(forward_at_) {
-    for (std::size_t q = 0; q < row(device).size(); ++q) {
-      const Action& action = row(device)[q];
-      if (action.kind == ActionKind::forward)
-        forward_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
-      else if (action.kind != ActionKind::backward_weight)
-        gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
-      splits_ = splits_ || action.kind == ActionKind::backward_input;
-      for (int i = action.microbatch; releases(action.kind) && i <= action.last_microbatch(); ++i)
-        release_at_[slot(action.stage, i)] = static_cast<int>(q);
-    }
-  }
+        held_(row_.actions().size()) {}
+  DevicePeak(const DevicePeak&) = delete;  // its parts refer to each other
+  DevicePeak& operator=(const DevicePeak&) = delete;
 
   PeakContents contents() {
     collect();
@@ -62,13 +48,13 @@ class DevicePeak {
   void collect() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const std::vector<int>& devices = stage(s).devices;
-      const auto found = std::find(devices.begin(), devices.end(), device_);
+      const auto found = std::find(devices.begin(), devices.end(), row_.device());
       if (found == devices.end()) continue;
       add_owned(s, found == devices.begin());
       add_gradients(s);
       add_activations(s);
-      if (s > 0) contents_.communication_buffer_bytes += receive_buffers(s, false);
-      if (s + 1 < plan_.num_stages()) contents_.communication_buffer_bytes += receive_buffers(s, true);
+      if (s > 0) add_received(s, false);
+      if (s + 1 < plan_.num_stages()) add_received(s, true);
     }
     add_running();
     add_helpers();
@@ -80,20 +66,15 @@ class DevicePeak {
   }
 
   [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[as_index(index_)]; }
-  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
-  [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[as_index(device)]; }
-  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * plan_.microbatch_sizes.size() + as_index(microbatch); }
-  [[nodiscard]] int samples(int microbatch) const { return plan_.microbatch_sizes[as_index(microbatch)]; }
-  [[nodiscard]] bool mine(int s, int microbatch) const { return device_of(stage(s), microbatch) == device_; }
-  [[nodiscard]] std::int64_t boundary(int layer, int microbatch, bool gradients) const {
-    return cost_.boundary_bytes(layer, samples(microbatch), gradients);
-  }
+  [[nodiscard]] const Stage& stage(int s) const { return row_.stage(s); }
+  [[nodiscard]] const std::vector<Action>& actions() const { return row_.actions(); }
+  [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
-  // Micro-batches of the stage that this device runs.
-  [[nodiscard]] std::int64_t microbatches(int s) const {
-    std::int64_t count = 0;
-    for (int i = 0; i < plan_.num_microbatches(); ++i) count += mine(s, i) ? 1 : 0;
-    return count;
+  // Buffers stay with the lane that copies into them.
+  void add_received(int s, bool gradients) {
+    planner::Holding buffers(actions().size());
+    boundaries_.add_received(s, gradients, buffers);
+    contents_.communication_buffer_bytes += buffers.most();
   }
 
   // Parameters, the optimizer's state (on the first replica only) and buffers, with every micro-batch's statistics until the end of the
@@ -105,10 +86,10 @@ class DevicePeak {
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
-      contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + microbatches(s) : 1);
+      contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
     }
     for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i)
-      if (mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
+      if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
   }
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
@@ -116,8 +97,8 @@ class DevicePeak {
   // A step begins without gradients. The first backward, or the first weight gradients, make them layer by layer, while they give back
   // what was held: see StageNeed. Those that stay with the input gradients come with the first of these.
   void add_gradients(int s) {
-    const std::vector<Action>& actions = row(device_);
-    const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
+    const std::vector<Action>& actions = row_.actions();
+    const auto makes = [&](const Action& action) { return action.stage == s && planner::releases(action.kind); };
     const auto first = std::ranges::find_if(actions, makes);
     if (first == actions.end()) return;
     const bool helped = helpers() > 0 && first->kind == ActionKind::backward_weight;
@@ -140,13 +121,13 @@ class DevicePeak {
   [[nodiscard]] int helpers() const {
     if (!plan_.options.idle_devices_help) return 0;
     const std::vector<int> groups = planner::helping_groups(plan_.devices, plan_.options.threads);
-    const int own = groups[as_index(device_)];
+    const int own = groups[as_index(row_.device())];
     return own < 0 ? 0 : static_cast<int>(std::ranges::count(groups, own));
   }
 
   // The first action of the row during which a weight gradient of the stage may be computed: after its first input gradients.
   [[nodiscard]] int first_weight_gradients(int s) const {
-    const std::vector<Action>& actions = row(device_);
+    const std::vector<Action>& actions = row_.actions();
     const auto gradients = [&](const Action& action) { return action.stage == s && action.kind != ActionKind::forward; };
     const auto first = std::ranges::find_if(actions, gradients);
     return static_cast<int>(first - actions.begin()) + 1;
@@ -156,7 +137,7 @@ class DevicePeak {
   void add_helpers() {
     const int others = helpers() - 1;
     for (int s = 0; s < plan_.num_stages() && others > 0; ++s) {
-      const std::vector<Action>& actions = row(device_);
+      const std::vector<Action>& actions = row_.actions();
       int last = -1;
       std::int64_t most = 0;
       for (std::size_t q = 0; q < actions.size(); ++q) {
@@ -194,21 +175,15 @@ class DevicePeak {
     for (const Known& known : needs_)
       if (known.stage == s && known.samples == samples(microbatch)) return known.need;
     const int size = samples(microbatch);
-    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, splits_)).need;
-  }
-
-  // True if only the next stage needs the stage's output.
-  [[nodiscard]] bool drops_output(int s, int microbatch) const {
-    return recomputes(stage(s).recompute, microbatch) ||
-           planner::dropped_output(cost_, index_, stage(s).last_layer - 1, samples(microbatch)) > 0;
+    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, row_.splits())).need;
   }
 
   void add_activations(int s) {
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
-      if (!mine(s, i)) continue;
-      const int forward = forward_at_[slot(s, i)];
-      const int gradient = gradient_at_[slot(s, i)];
-      const int release = release_at_[slot(s, i)];
+      if (!row_.mine(s, i)) continue;
+      const int forward = row_.forward_at(s, i);
+      const int gradient = row_.gradient_at(s, i);
+      const int release = row_.release_at(s, i);
       const bool recomputed = recomputes(stage(s).recompute, i);
       const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
@@ -222,62 +197,8 @@ class DevicePeak {
         held_.add({forward, forward, dropped, i});
         held_.add({gradient, release, dropped, i});
       }
-      if (s + 1 < plan_.num_stages() && mine(s + 1, i)) add_passed_on(s, i);
+      if (s + 1 < plan_.num_stages() && row_.mine(s + 1, i)) boundaries_.add_passed_on(s, i, held_);
     }
-  }
-
-  // If the next stage is on this device, too, it may need this stage's output longer than this stage does. This stage needs the gradient of
-  // its output from the next stage's input gradients on; those count it while they run.
-  void add_passed_on(int s, int i) {
-    const auto at = slot(s, i), next = slot(s + 1, i);
-    const bool splits = gradient_at_[at] < release_at_[at] && cost_.split_memory_measured(index_);
-    const int gone = splits ? gradient_at_[at] : release_at_[at];
-    const auto keep = [&](int from, int until, std::int64_t bytes) { held_.add({from, until, bytes, i}); };
-    const int from = drops_output(s, i) ? forward_at_[at] : gone + 1;
-    keep(from, needed_until(s + 1, i), boundary(stage(s).last_layer, i, false));
-    keep(std::max(from, needed_until(s + 1, i) + 1), release_at_[next], held_input(s + 1, i));
-    keep(gradient_at_[next], needed_until(s, i), boundary(stage(s).last_layer, i, true));
-    keep(needed_until(s, i) + 1, release_at_[at], held_gradient(s, i));
-  }
-
-  // The last action of the row that needs all of the stage's input, and all of the gradient of its output. Behind the input gradients
-  // only what weight gradients read of them is held.
-  [[nodiscard]] int needed_until(int s, int i) const {
-    return cost_.split_memory_measured(index_) ? gradient_at_[slot(s, i)] : release_at_[slot(s, i)];
-  }
-  [[nodiscard]] std::int64_t held_input(int s, int i) const {
-    const int first = stage(s).first_layer;
-    if (!cost_.split_memory_measured(index_)) return 0;
-    return std::min(boundary(first, i, false), cost_.split_memory(index_, first, samples(i)).held_input_bytes);
-  }
-  [[nodiscard]] std::int64_t held_gradient(int s, int i) const {
-    const int last = stage(s).last_layer;
-    if (!cost_.split_memory_measured(index_)) return 0;
-    return std::min(boundary(last, i, true), cost_.split_memory(index_, last - 1, samples(i)).held_gradient_bytes);
-  }
-
-  // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
-  // backwards. A gradient, as soon as the producer has run the forwards that precede its backward; those wait for this device's forwards.
-  std::int64_t receive_buffers(int s, bool gradients) {
-    const int from = gradients ? s + 1 : s - 1;
-    const int border = gradients ? stage(s).last_layer : stage(s).first_layer;
-    planner::Holding buffers(row(device_).size());
-    for (const int producer : stage(from).devices) {
-      if (producer == device_) continue;
-      int reached = -1;
-      for (const Action& action : row(producer)) {
-        const int i = action.microbatch;
-        if (action.stage != from || action.kind == ActionKind::backward_weight || !mine(s, i)) continue;
-        const std::size_t at = slot(s, i);
-        if ((action.kind == ActionKind::forward) == gradients) {
-          reached = std::max(reached, (gradients ? forward_at_ : gradient_at_)[at]);
-        } else {
-          buffers.add({reached + 1, needed_until(s, i), boundary(border, i, gradients)});
-          buffers.add({needed_until(s, i) + 1, release_at_[at], gradients ? held_gradient(s, i) : held_input(s, i)});
-        }
-      }
-    }
-    return buffers.most();
   }
 
   // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one
@@ -285,17 +206,17 @@ class DevicePeak {
   void add_running() {
     std::int64_t sent_before = 0;
     std::vector<bool> has_gradients(plan_.stages.size());
-    for (std::size_t q = 0; q < row(device_).size(); ++q) {
-      const Action& action = row(device_)[q];
-      const std::int64_t sends = this->sends(action);
-      const bool gone = sends > 0 && copies_itself(action);
+    for (std::size_t q = 0; q < actions().size(); ++q) {
+      const Action& action = actions()[q];
+      const std::int64_t sends = boundaries_.sent_bytes(action);
+      const bool gone = sends > 0 && boundaries_.copies_itself(action);
       const std::int64_t sent = gone ? 0 : 2 * sends;
       // Where devices help, the weights' gradients are held from the first input gradients on.
       const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
       const std::int64_t running = std::max(gone ? sends : 0, running_bytes(action, made) + fused_bytes(action));
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
       sent_before = sent;
-      if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
+      if (planner::releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
   }
 
@@ -330,35 +251,14 @@ class DevicePeak {
     return 0;
   }
 
-  // Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
-  std::int64_t sends(const Action& action) {
-    const int s = action.stage;
-    const int i = action.microbatch;
-    if (action.kind == ActionKind::forward) {
-      const bool leaves = s + 1 < plan_.num_stages() && !mine(s + 1, i);
-      return leaves && drops_output(s, i) ? boundary(stage(s).last_layer, i, false) : 0;
-    }
-    const bool leaves = s > 0 && !mine(s - 1, i) && action.kind != ActionKind::backward_weight;
-    return leaves ? boundary(stage(s).first_layer, i, true) : 0;
-  }
-
-  // True if the device copies what the action sends before its next action.
-  [[nodiscard]] bool copies_itself(const Action& action) const {
-    const int to = action.stage + (action.kind == ActionKind::forward ? 1 : -1);
-    return cost_.sender_copies(index_, cost_.device_index(plan_.devices[as_index(device_of(stage(to), action.microbatch))]));
-  }
-
   const Plan& plan_;
   const CostModel& cost_;
-  int device_;
+  planner::DeviceRow row_;
+  planner::BoundaryMemory boundaries_;
   int index_;
   planner::Holding held_;
   PeakContents contents_;
-  std::vector<int> forward_at_;   // index in this device's row, per stage and micro-batch
-  std::vector<int> gradient_at_;  // likewise, of the action that makes the gradient of the input
-  std::vector<int> release_at_;   // likewise, of the action that reads the activations last
   std::vector<Known> needs_;
-  bool splits_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/plan.h"
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
+
+/// Where in a device's row of actions its micro-batches run. The plan must outlive this.
+class DeviceRow {
+ public:
+  DeviceRow(const Plan& plan, int device);
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] const std::vector<Action>& actions() const { return plan_.actions[as_index(device_)]; }
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
+  [[nodiscard]] int samples(int microbatch) const { return plan_.microbatch_sizes[as_index(microbatch)]; }
+  /// True if this device runs the stage's micro-batch.
+  [[nodiscard]] bool mine(int s, int microbatch) const { return device_of(stage(s), microbatch) == device_; }
+  /// Micro-batches of the stage that this device runs.
+  [[nodiscard]] int microbatches(int s) const;
+
+  /// Indices of the actions that run the forward, make the gradient of the input, and read the activations last. -1: the device has none.
+  [[nodiscard]] int forward_at(int s, int microbatch) const { return forward_at_[slot(s, microbatch)]; }
+  [[nodiscard]] int gradient_at(int s, int microbatch) const { return gradient_at_[slot(s, microbatch)]; }
+  [[nodiscard]] int release_at(int s, int microbatch) const { return release_at_[slot(s, microbatch)]; }
+  [[nodiscard]] int last() const { return static_cast<int>(actions().size()) - 1; }
+  /// True if a backward is split.
+  [[nodiscard]] bool splits() const { return splits_; }
+
+ private:
+  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * plan_.microbatch_sizes.size() + as_index(microbatch); }
+
+  const Plan& plan_;
+  int device_;
+  std::vector<int> forward_at_;  // per stage and micro-batch, like the next two
+  std::vector<int> gradient_at_;
+  std::vector<int> release_at_;
+  bool splits_ = false;
+};
+
+/// True for an action behind which its stage no longer needs the activations.
+[[nodiscard]] inline bool releases(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
+
+}  // namespace mptune::planner
