@@ -87,10 +87,6 @@ double between(double low, double high, double share, double proportional) {
   return share < 0 ? std::max(value, proportional) : share > 1 ? std::max(value, high) : value;
 }
 
-std::int64_t whole_bytes(double bytes) {
-  return static_cast<std::int64_t>(std::ceil(bytes));
-}
-
 }  // namespace
 
 CostModel::CostModel(const Profile& profile) : profile_(profile) {
@@ -169,6 +165,11 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     add_split(cost, points_.size() == curve_starts_.back(), last, point);
     point.saved_activation_bytes = std::max(last.saved_activation_bytes, static_cast<double>(cost.saved_activation_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
+    if (cost.peaks) {
+      point.bare_forward_bytes = std::max(last.bare_forward_bytes, static_cast<double>(cost.peaks->bare_forward_bytes));
+      point.first_backward_bytes = std::max(last.first_backward_bytes, static_cast<double>(cost.peaks->first_backward_bytes));
+      if (layer + 1 == layers()) loss_bytes_ = std::max(loss_bytes_, cost.output_bytes);
+    }
     points_.push_back(point);
     last = point;
   }
@@ -212,6 +213,11 @@ std::vector<int> CostModel::device_indices(const std::vector<std::string>& names
   std::vector<int> indices;
   for (const std::string& name : names) indices.push_back(device_index(name));
   return indices;
+}
+
+bool CostModel::in_host_memory(int device) const {
+  const auto kind = class_kind(profile_.classes[class_of(device)].name);
+  return kind == DeviceSpec::Kind::cpu || kind == DeviceSpec::Kind::sleep;
 }
 
 std::size_t CostModel::class_of(int device) const {
@@ -290,58 +296,6 @@ double CostModel::bytes_at(int device, int layer, int samples, double Point::*by
   return between(low, at.high->*bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
 }
 
-std::int64_t CostModel::saved_activation_bytes(int device, int first_layer, int last_layer, int samples) const {
-  double bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer)
-    bytes += std::ceil(bytes_at(device, layer, samples, &Point::saved_activation_bytes));
-  return whole_bytes(bytes);
-}
-
-bool CostModel::keeps_output(int device, int layer) const {
-  return std::ranges::any_of(profile_.classes[class_of(device)].layers[as_index(layer)].by_samples, &LayerCost::keeps_output);
-}
-
-std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, int samples) const {
-  if (stage.recompute.mode == Recompute::Mode::all) return 0;
-  std::int64_t bytes = 0;
-  bool before = false;
-  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
-    const bool again = recomputes_layer(stage.recompute, layer);
-    if (!again) bytes += saved_activation_bytes(device, layer, layer + 1, samples);
-    if (again != before && layer > stage.first_layer) bytes += boundary_bytes(layer, samples, false);
-    before = again;
-  }
-  return bytes;
-}
-
-bool CostModel::split_memory_measured(int device) const {
-  return split_measured_[class_of(device)];
-}
-
-SplitMemory CostModel::split_memory(int device, int layer, int samples) const {
-  const auto at = [&](double Point::*bytes) { return whole_bytes(bytes_at(device, layer, samples, bytes)); };
-  SplitMemory memory{at(&Point::held_bytes), at(&Point::held_input_bytes), at(&Point::held_gradient_bytes),
-                     at(&Point::input_workspace_bytes), at(&Point::weight_workspace_bytes)};
-  add_fused(device, layer, samples, memory);
-  return memory;
-}
-
-// With more samples fewer convolutions fuse. So a size fuses at least what the next larger measured one does, and at most what the next
-// smaller one does, whose bytes grow with the samples.
-void CostModel::add_fused(int device, int layer, int samples, SplitMemory& memory) const {
-  const Point* below = nullptr;
-  const Point* above = nullptr;
-  const std::size_t curve = class_of(device) * profile_.layers.size() + as_index(layer);
-  for (std::size_t p = curve_starts_[curve]; p < curve_starts_[curve + 1]; ++p) {
-    const Point& point = points_[p];
-    if (point.fused_share < 0) return;
-    if (point.samples <= samples) below = &point;
-    if (point.samples >= samples && above == nullptr) above = &point;
-  }
-  memory.fused_share = above == nullptr ? 0 : above->fused_share;
-  memory.fused_bytes = below == nullptr ? memory.held_bytes : whole_bytes(below->fused_bytes * samples / below->samples);
-}
-
 double CostModel::fused_weight_seconds(int device, int layer, std::span<const int> samples) const {
   double single_s = 0;
   int all = 0;
@@ -352,31 +306,6 @@ double CostModel::fused_weight_seconds(int device, int layer, std::span<const in
   if (samples.size() < 2 || !split_memory_measured(device)) return single_s;
   const double share = std::max(0.0, split_memory(device, layer, std::ranges::max(samples)).fused_share);
   return share * this->layer(device, layer, all).backward_weight_s + (1 - share) * single_s;
-}
-
-std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {
-  std::int64_t bytes = 0;
-  if (split_memory_measured(device)) {
-    for (int layer = first_layer; layer < last_layer; ++layer) {
-      const SplitMemory memory = split_memory(device, layer, samples);
-      bytes += memory.held_bytes;
-      if (layer == first_layer) bytes -= memory.held_input_bytes;
-      if (layer + 1 == last_layer) bytes -= memory.held_gradient_bytes;
-    }
-    return std::max<std::int64_t>(0, bytes);
-  }
-  for (int layer = first_layer; layer < last_layer; ++layer) {
-    const int copies = has_parameters(profile_.layers[as_index(layer)]) ? 2 : 1;
-    bytes += copies * saved_activation_bytes(device, layer, layer + 1, samples);
-  }
-  return bytes;
-}
-
-std::int64_t CostModel::workspace_bytes(int device, int first_layer, int last_layer, int samples) const {
-  double most = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer)
-    most = std::max(most, bytes_at(device, layer, samples, &Point::workspace_bytes));
-  return whole_bytes(most);
 }
 
 }  // namespace mptune

@@ -27,7 +27,7 @@ struct PeakContents {
   std::int64_t parameters_bytes = 0;
   std::int64_t gradients_bytes = 0;  ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
-  std::int64_t buffers_bytes = 0;  ///< of the layers, batch-norm statistics per micro-batch, on the first stage the step's samples
+  std::int64_t buffers_bytes = 0;  ///< of the layers, batch-norm statistics per micro-batch, on a GPU's first stage the step's samples
   std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
   std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and tensors on their way to other devices
@@ -69,6 +69,8 @@ class CostModel {
   /// Index into the profile's devices of a device named in a plan. Throws Error where the profile does not know it.
   [[nodiscard]] int device_index(const std::string& name) const;
   [[nodiscard]] std::vector<int> device_indices(const std::vector<std::string>& names) const;
+  /// True if the device's tensors lie in the host's memory: it reads a step's samples, and other such devices' parameters, where they lie.
+  [[nodiscard]] bool in_host_memory(int device) const;
 
   /// Throws Error where a step of `samples` samples, whatever its plan, may take more nanoseconds or bytes than 64 bits count (10^9 s,
   /// 2^60 bytes: no real step). Whatever adds up times or bytes of whole steps (peak_bytes, simulation, partition, search) asks
@@ -124,13 +126,20 @@ class CostModel {
   /// the memory of their own input and of the gradients of their own output is not counted. Where it was not measured: all that was kept
   /// and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// Most bytes that a layer's forward without gradients needs beside its input; where it was not measured, what it saves and its workspace.
+  [[nodiscard]] std::int64_t bare_forward_bytes(int device, int layer, int samples) const;
+  /// Most bytes of a layer's backward above what is held before it, gradients of its parameters included, which it makes; where it was not
+  /// measured, its workspace and these.
+  [[nodiscard]] std::int64_t first_backward_bytes(int device, int layer, int samples) const;
+  /// Bytes of a micro-batch's loss, which the runtime keeps to the end of the step; 0 where saved activations count it.
+  [[nodiscard]] std::int64_t loss_bytes() const { return loss_bytes_; }
   /// Largest number of bytes beyond what is held, while any of these layers runs.
   [[nodiscard]] std::int64_t workspace_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Bytes of one sample of the model's input, from the profile's shape; 0 where it does not say.
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
-  /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters, gradients from the first backward on,
-  /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
+  /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters (not of a further replica in the host's
+  /// memory, which reads the first one's), gradients from the first backward on, optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
   /// gradients, workspace, the allocator's reserve. A received input, with the tensors for later stages that come with it, is held until
   /// the stage's backward ends. An output that no backward needs is held until it is sent. Within an action memory is counted layer by
   /// layer: a backward, or a part of a split one whose memory was measured, peaks where it has freed little and made much. Meant to be at
@@ -142,7 +151,7 @@ class CostModel {
   /// What each of the plan's devices holds at its peak; total() is the peak.
   [[nodiscard]] std::vector<PeakContents> peak_contents(const Plan& plan) const;
   /// What each of the plan's devices holds over the step. The largest of during_bytes is the peak, except on a device without actions.
-  /// Communication buffers count as full all the time.
+  /// A GPU's communication buffers count as full all the time.
   [[nodiscard]] std::vector<MemoryLevels> memory_levels(const Plan& plan) const;
 
   [[nodiscard]] const Profile& profile() const { return profile_; }
@@ -160,6 +169,8 @@ class CostModel {
     double weight_workspace_bytes = 0;
     double fused_share = -1;  // negative: unknown
     double fused_bytes = 0;
+    double bare_forward_bytes = -1;  // negative: not measured, like the next
+    double first_backward_bytes = -1;
   };
   struct Boundary {
     std::int64_t bytes_per_sample = 0;
@@ -174,6 +185,7 @@ class CostModel {
     double seconds = 0;
     double bytes = 0;
   };
+  [[nodiscard]] bool peaks_measured(int device, int layer) const;
   void add_curve(const DeviceClass& device_class, int layer);
   static void add_split(const LayerCost& cost, bool first, const Point& last, Point& point);
   void add_boundaries();
@@ -199,6 +211,7 @@ class CostModel {
   std::vector<int> link_of_;         ///< [source * devices + destination]: index into Profile::links, -1: not known
   std::vector<bool> may_cut_;        ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
+  std::int64_t loss_bytes_ = 0;
   Load per_sample_;  ///< upper bound over all plans
   Load fixed_;       ///< likewise, of a step
 };

@@ -47,10 +47,8 @@ class DevicePeak {
   // Fills contents_ with what is held during the whole step, and held_ with the rest.
   void collect() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
-      const std::vector<int>& devices = stage(s).devices;
-      const auto found = std::find(devices.begin(), devices.end(), row_.device());
-      if (found == devices.end()) continue;
-      add_owned(s, found == devices.begin());
+      if (std::ranges::count(stage(s).devices, row_.device()) == 0) continue;
+      add_owned(s);
       add_gradients(s);
       add_activations(s);
       if (s > 0) add_received(s, false);
@@ -70,8 +68,9 @@ class DevicePeak {
   [[nodiscard]] const std::vector<Action>& actions() const { return row_.actions(); }
   [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
-  // Buffers stay with the lane that copies into them.
+  // A GPU keeps its buffers for later copies.
   void add_received(int s, bool gradients) {
+    if (cost_.in_host_memory(index_)) return boundaries_.add_received(s, gradients, held_);
     planner::Holding buffers(actions().size());
     boundaries_.add_received(s, gradients, buffers);
     contents_.communication_buffer_bytes += buffers.most();
@@ -79,17 +78,25 @@ class DevicePeak {
 
   // Parameters, the optimizer's state (on the first replica only) and buffers, with every micro-batch's statistics until the end of the
   // step; the samples on the first stage.
-  void add_owned(int s, bool first_replica) {
+  void add_owned(int s) {
     const std::int64_t parameters = parameters_bytes(s);
-    contents_.parameters_bytes += parameters;
-    if (first_replica)
+    const int first_replica = stage(s).devices.front();
+    if (!shares_memory_with(first_replica)) contents_.parameters_bytes += parameters;
+    if (first_replica == row_.device())
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
     }
-    for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i)
+    if (s + 1 == plan_.num_stages() && row_.microbatches(s) > 0)  // the running one's gradient beside all losses
+      contents_.buffers_bytes += cost_.loss_bytes() * (row_.microbatches(s) + 1);
+    for (int i = 0; s == 0 && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
+  }
+
+  [[nodiscard]] bool shares_memory_with(int other) const {
+    return other != row_.device() && cost_.in_host_memory(index_) &&
+           cost_.in_host_memory(cost_.device_index(plan_.devices[as_index(other)]));
   }
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
@@ -153,6 +160,8 @@ class DevicePeak {
     for (const planner::Holding::Stretch& stretch : held_.fullest())
       if (stretch.microbatch == planner::Holding::kGradients)
         contents_.gradients_bytes += stretch.bytes;
+      else if (stretch.microbatch == planner::Holding::kReceived)
+        contents_.communication_buffer_bytes += stretch.bytes;
       else
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
   }
@@ -191,12 +200,8 @@ class DevicePeak {
       held_.add({forward, release, kept, i});
       // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, held - saved, i});
-      // What recomputation drops is held during the forward, and again during the backward.
-      if (recomputed) {
-        const std::int64_t dropped = dropped_bytes(s, i);
-        held_.add({forward, forward, dropped, i});
-        held_.add({gradient, release, dropped, i});
-      }
+      // What recomputation drops is held again during the backward.
+      if (recomputed) held_.add({gradient, release, dropped_bytes(s, i), i});
       if (s + 1 < plan_.num_stages() && row_.mine(s + 1, i)) boundaries_.add_passed_on(s, i, held_);
     }
   }
@@ -240,7 +245,7 @@ class DevicePeak {
     const planner::StageNeed& need = this->need(action.stage, largest(action));
     switch (action.kind) {
       case ActionKind::forward:
-        return need.forward;
+        return recomputes(stage(action.stage).recompute, action.microbatch) ? recomputed_forward(action) : need.forward;
       case ActionKind::backward:
         return has_gradients ? need.backward : need.first_backward;
       case ActionKind::backward_input:
@@ -249,6 +254,13 @@ class DevicePeak {
         return has_gradients ? need.weight : need.first_weight;
     }
     return 0;
+  }
+
+  // Above what is kept.
+  [[nodiscard]] std::int64_t recomputed_forward(const Action& action) const {
+    const Stage& again = stage(action.stage);
+    const int size = samples(action.microbatch);
+    return planner::recomputed_forward_bytes(cost_, index_, again, size) - cost_.saved_activation_bytes(index_, again, size);
   }
 
   const Plan& plan_;

@@ -46,10 +46,10 @@ class StageLayers {
       const std::int64_t workspace = cost_.workspace_bytes(device_, layer, layer + 1, samples_);
       kept += saved(layer, layer + 1);
       forward = std::max(forward, kept + workspace);
-      const std::int64_t now = kept - dropped(layer) + workspace + gradient_behind(layer);
-      backward = std::max(backward, now);
-      first_backward = std::max(first_backward, now + gradients);
+      const std::int64_t before = kept - dropped(layer) + gradient_behind(layer);
+      backward = std::max(backward, before + workspace);
       gradients -= cost_.parameters_bytes(layer, layer + 1);
+      first_backward = std::max(first_backward, before + gradients + cost_.first_backward_bytes(device_, layer, samples_));
     }
     need.saved = kept - dropped(last_ - 1);
     need.forward = forward - need.saved;
@@ -77,7 +77,8 @@ class StageLayers {
     for (int layer = first_; layer < last_; ++layer) {
       const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
       const std::int64_t gradients = first ? cost_.parameters_bytes(layer, layer + 1) - unsplit_bytes(cost_, layer) : 0;
-      const std::int64_t freed = held_by(layer, memory);
+      // The stage's own input counts where it came from until all weight gradients have run.
+      const std::int64_t freed = held_by(layer, memory) - (layer == first_ ? memory.held_input_bytes : 0);
       more += std::max<std::int64_t>(0, gradients - freed);
       running = std::max(running, std::min(gradients, freed) + memory.weight_workspace_bytes);
     }
@@ -92,6 +93,22 @@ class StageLayers {
 };
 
 }  // namespace
+
+std::int64_t recomputed_forward_bytes(const CostModel& cost, int device, const Stage& stage, int samples) {
+  std::int64_t kept = 0, most = 0;
+  bool before = false;
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const bool again = recomputes_layer(stage.recompute, layer), first = layer == stage.first_layer;
+    const std::int64_t input = first ? 0 : cost.boundary_bytes(layer, samples, false);
+    if (again != before && !first) kept += input;
+    if (!again) kept += cost.saved_activation_bytes(device, layer, layer + 1, samples);
+    const std::int64_t made = again ? cost.bare_forward_bytes(device, layer, samples) + (before ? input : 0)
+                                    : cost.workspace_bytes(device, layer, layer + 1, samples);
+    most = std::max(most, kept + made);
+    before = again;
+  }
+  return most;
+}
 
 std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {
   if (layer + 1 == cost.layers() || cost.keeps_output(device, layer)) return 0;

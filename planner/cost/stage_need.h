@@ -10,7 +10,7 @@ namespace mptune::planner {
 ///
 ///     forward            saved(first .. l) + W(l)
 ///     backward           saved(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
-///     first backward     that, and the gradients of the parameters of l .. last
+///     first backward     likewise, W that of a backward that makes gradients, and the gradients of the parameters behind l
 ///     input gradients    what a backward needs, and what the layers behind l hold for their weight gradients
 ///     weight gradients   held(first .. last) + W(l); the first ones, also gradients of parameters, in the order that needs most
 struct StageNeed {
@@ -26,6 +26,10 @@ struct StageNeed {
 
 /// `split`: with what the parts of a split backward need; otherwise that is 0.
 [[nodiscard]] StageNeed stage_need(const CostModel& cost, int device, int first_layer, int last_layer, int samples, bool split);
+
+/// Most bytes that the forward of a micro-batch needs that the stage recomputes, what it keeps included. Pieces that are run again run
+/// without gradients: a layer needs its input and what it makes.
+[[nodiscard]] std::int64_t recomputed_forward_bytes(const CostModel& cost, int device, const Stage& stage, int samples);
 
 /// Bytes of a layer's output that is free as soon as the layers behind it are done with it; 0 if the layer's own backward needs it.
 [[nodiscard]] std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples);

@@ -2,31 +2,29 @@
 
 #include <ATen/ATen.h>
 
-#include "profiler/device/communication_buffers.h"
 #include "profiler/device/gpu_library.h"
 
 namespace mptune::profiler {
 
 namespace {
 
+// No buffers of its own: the account's allocator keeps free blocks, which other tensors may take meanwhile.
 class HostCopier final : public Copier {
  public:
-  explicit HostCopier(std::shared_ptr<Device> destination) : buffers_(std::move(destination)) {}
+  explicit HostCopier(std::shared_ptr<Device> destination) : destination_(std::move(destination)) {}
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
     wait_for(ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      CommunicationBuffers::Buffer buffer = buffers_.take(tensor);
-      wait_for(buffer.free);
-      buffer.tensor.copy_(tensor);
-      copied.tensors.push_back(std::move(buffer.tensor));
+      copied.tensors.push_back(destination_->empty_like(tensor));
+      copied.tensors.back().copy_(tensor);
     }
     return copied;
   }
 
  private:
-  CommunicationBuffers buffers_;
+  std::shared_ptr<Device> destination_;
 };
 
 }  // namespace

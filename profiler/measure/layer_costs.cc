@@ -69,13 +69,12 @@ class SizeCosts {
     return {costs_[layer].output_bytes / samples_, gradient_bytes_[layer] / samples_};
   }
 
-  /// The costs without warm-up passes. The last layer holds the losses of a step with `batch` samples: the runtime keeps each of them, and
-  /// its weighted copy, to the end of the step.
-  [[nodiscard]] std::vector<LayerCost> finished(std::int64_t batch) && {
-    LayerCost& last = costs_.back();
-    const std::int64_t losses = 2 * last.output_bytes * ((batch + samples_ - 1) / samples_);
-    last.saved_activation_bytes += losses;
-    if (last.split) last.split->held_bytes += losses;
+  void set_peaks(const std::vector<LayerPeaks>& peaks) {
+    for (std::size_t i = 0; i < costs_.size(); ++i) costs_[i].peaks = peaks[i];
+  }
+
+  /// The costs without warm-up passes.
+  [[nodiscard]] std::vector<LayerCost> finished() && {
     for (PassKind* kind : {&whole_passes_, &busy_passes_, &split_passes_}) drop_warm_up(*kind);
     for (std::size_t i = 0; i < costs_.size(); ++i) {
       std::vector<Sample>& all = costs_[i].forward.values;
@@ -171,7 +170,7 @@ class SizeList {
     const Batch microbatch = samples_of(batch_, 0, size);
     // A split backward holds more than a whole one, which may still have memory enough.
     for (const bool split : {true, false})
-      if (runs(microbatch, split)) return (void)costs_.emplace_back(size, layers_, split);
+      if (runs(microbatch, split)) return costs_.emplace_back(size, layers_, split).set_peaks(bench_.peaks(microbatch));
   }
   [[nodiscard]] std::vector<SizeCosts> costs() && {
     if (costs_.empty())
@@ -234,7 +233,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
   MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit()};
   for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.crossings.push_back(costs.back().crossing(i));
   for (SizeCosts& cost : costs) {
-    auto finished = std::move(cost).finished(full);
+    auto finished = std::move(cost).finished();
     for (std::size_t i = 0; i < finished.size(); ++i) measured.costs[i].by_samples.push_back(std::move(finished[i]));
   }
   return measured;

@@ -30,6 +30,12 @@ struct Bench {
     worker->run([&] { times = chain->time_pass(microbatch, accumulate, split); });
     return times;
   }
+  /// Likewise LayerChain::peaks.
+  [[nodiscard]] std::vector<LayerPeaks> peaks(const Batch& microbatch) {
+    std::vector<LayerPeaks> peaks;
+    worker->run([&] { peaks = chain->peaks(microbatch); });
+    return peaks;
+  }
 };
 
 /// Bytes per sample that cross the cut behind a layer. Gradients come back for `gradient_bytes` of them.

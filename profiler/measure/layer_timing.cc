@@ -73,17 +73,20 @@ SplitMemory fused_of(const WeightGradients& weights) {
   return memory;
 }
 
-/// What is held for weight gradients, every memory once. Memory of `always` does not count.
-SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& inputs, const Memory& output_gradients) {
+/// What is held for weight gradients, every memory once. Memory of `always` does not count. `samples` may be those of a whole step, of which
+/// a micro-batch is a part.
+SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& samples, const Memory& inputs,
+                    const Memory& output_gradients) {
   SplitMemory memory = fused_of(weights);
   std::vector<const void*> seen;
   for (const auto& weight : weights)
     for (const at::Tensor& tensor : weight->held()) {
       if (!tensor.defined() || !tensor.has_storage() || always.holds(tensor)) continue;
-      const void* storage = tensor.storage().unsafeGetStorageImpl();
-      if (std::ranges::count(seen, storage) > 0) continue;
-      seen.push_back(storage);
-      const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+      const bool part = samples.holds(tensor);
+      const void* start = part ? tensor.const_data_ptr() : tensor.storage().unsafeGetStorageImpl();
+      if (std::ranges::count(seen, start) > 0) continue;
+      seen.push_back(start);
+      const auto bytes = static_cast<std::int64_t>(part ? tensor.nbytes() : tensor.storage().nbytes());
       memory.held_bytes += bytes;
       if (inputs.holds(tensor))
         memory.held_input_bytes += bytes;
@@ -187,6 +190,7 @@ class Pass {
     const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
     const ReplaceSlowKernels kernels(variant.replaces_slow_kernels);
     Tensors values = device_inputs(device_, microbatch, variant.memory_format);
+    samples_ = Memory(values);
     for (std::size_t i = 0; i < end_; ++i) {
       if (!timed_[i]) {
         values = run_without_gradients(layers_[i], static_cast<int>(i), values, context);
@@ -214,9 +218,10 @@ class Pass {
   void backward() {
     for (std::size_t i = end_; i-- > 0;) {
       if (!take_gradients(i)) continue;
-      const std::int64_t workspace =
-          workspace_of(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
-      times_.workspace_bytes[i] = std::max(times_.workspace_bytes[i], workspace);
+      const Growth growth =
+          growth_in(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
+      times_.workspace_bytes[i] = std::max(times_.workspace_bytes[i], growth.workspace_bytes());
+      times_.backward_bytes[i] = growth.peak_bytes + parameters_bytes(*layers_[i].layer) - growth.made_bytes;
     }
   }
 
@@ -227,21 +232,22 @@ class Pass {
       const Layer& layer = *layers_[i].layer;
       const Memory inputs(saved_[i].inputs), output_gradients(gradients_), owned(owned_by(layer));
       const GradientState before(layer);
-      const std::int64_t workspace = workspace_of(i, input_[i], [&] {
+      const Growth growth = growth_in(i, input_[i], [&] {
         weights[i] = set_weights_aside(saved_[i]);
         gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_));
       });
       times_.unsplit[i] = before.changed();
-      times_.split[i] = held_by(weights[i], owned, inputs, output_gradients);
-      times_.split[i].input_workspace_bytes = workspace;
+      times_.split[i] = held_by(weights[i], owned, samples_, inputs, output_gradients);
+      times_.split[i].input_workspace_bytes = growth.workspace_bytes();
     }
     // Inputs and gradients are then as cold as they are behind the input gradients of a stage.
     for (std::size_t i = end_; i-- > 0;) {
       if (!timed_[i]) continue;
-      times_.split[i].weight_workspace_bytes = workspace_of(i, weight_[i], [&] {
+      const auto run = [&] {
         for (auto& weight : weights[i]) weight->run();
         weights[i].clear();
-      });
+      };
+      times_.split[i].weight_workspace_bytes = growth_in(i, weight_[i], run).workspace_bytes();
     }
   }
 
@@ -274,16 +280,28 @@ class Pass {
     return tensors;
   }
 
-  /// Times `work` and returns its peak above what was held before it, without the parameters' gradients that it makes.
+  static std::int64_t parameters_bytes(const Layer& layer) {
+    std::int64_t bytes = 0;
+    for (const NamedTensor& parameter : layer.parameters()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+    return bytes;
+  }
+
+  struct Growth {
+    std::int64_t peak_bytes = 0;  ///< above what was held before
+    std::int64_t made_bytes = 0;  ///< gradients of parameters, held behind it
+    [[nodiscard]] std::int64_t workspace_bytes() const { return std::max<std::int64_t>(0, peak_bytes - made_bytes); }
+  };
+
+  /// Times `work`.
   template <class Work>
-  std::int64_t workspace_of(std::size_t layer, Timed& timed, const Work& work) {
+  Growth growth_in(std::size_t layer, Timed& timed, const Work& work) {
     const std::int64_t before = device_.current_bytes();
     const GradientState gradients(*layers_[layer].layer);
     device_.reset_peak();
     timed.start = device_.stamp();
     work();
     timed.end = device_.stamp();
-    return std::max<std::int64_t>(0, device_.peak_bytes() - before - gradients.made_bytes());
+    return {device_.peak_bytes() - before, gradients.made_bytes()};
   }
 
   Device& device_;
@@ -295,6 +313,7 @@ class Pass {
   std::vector<GraphPiece> saved_;
   std::vector<Tensors> given_;  ///< gradients of outputs that no timed layer reads
   Tensors gradients_;
+  Memory samples_{Tensors()};  ///< of the micro-batch
 };
 
 }  // namespace
@@ -325,6 +344,27 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate, bool 
   pass.forward(microbatch, variant_, loss_);
   split ? pass.split_backward() : pass.backward();
   return std::move(pass).times();
+}
+
+std::vector<LayerPeaks> LayerChain::peaks(const Batch& microbatch) {
+  std::vector<LayerPeaks> peaks(layers_.size());
+  const RunContext context = context_of(microbatch);
+  const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
+  {
+    const ReplaceSlowKernels kernels(variant_.replaces_slow_kernels);
+    Tensors values = device_inputs(device_, microbatch, variant_.memory_format);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::int64_t before = device_.current_bytes();
+      device_.reset_peak();
+      Tensors outputs = run_without_gradients(layers_[i], static_cast<int>(i), values, context);
+      if (i + 1 == layers_.size()) (void)loss_(outputs, target);
+      peaks[i].bare_forward_bytes = device_.peak_bytes() - before;
+      values = std::move(outputs);
+    }
+  }
+  const ChainTimes times = time_pass(microbatch, /*accumulate=*/false);
+  for (std::size_t i = 0; i < layers_.size(); ++i) peaks[i].first_backward_bytes = times.backward_bytes[i];
+  return peaks;
 }
 
 std::vector<bool> LayerChain::replaced_layers(const Batch& microbatch) {

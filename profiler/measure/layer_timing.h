@@ -32,6 +32,7 @@ struct ChainTimes {
         gradient_bytes(layers),
         saved_activation_bytes(layers),
         workspace_bytes(layers),
+        backward_bytes(layers),
         keeps_output(layers) {}
 
   std::vector<double> forward_s;
@@ -44,6 +45,7 @@ struct ChainTimes {
   std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient; less than the output if parts of it need none
   std::vector<std::int64_t> saved_activation_bytes;
   std::vector<std::int64_t> workspace_bytes;
+  std::vector<std::int64_t> backward_bytes;  ///< peak of a whole backward above what was held before; gradients of all parameters count
   std::vector<bool> keeps_output;
 };
 
@@ -62,6 +64,8 @@ class LayerChain {
   /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
   /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
+  /// Runs the layers once without gradients, and once forward and backward, by which their parameters get gradients.
+  [[nodiscard]] std::vector<LayerPeaks> peaks(const Batch& microbatch);
   /// The layers that have slow kernels to replace at the micro-batch's size, and whose variant replaces them. Runs their forwards only.
   [[nodiscard]] std::vector<bool> replaced_layers(const Batch& microbatch);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;

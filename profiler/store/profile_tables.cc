@@ -107,6 +107,7 @@ class CostWriter {
   explicit CostWriter(SQLite::Database& database)
       : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         split_(database, "INSERT INTO MPTUNE_LAYER_SPLIT VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+        peak_(database, "INSERT INTO MPTUNE_LAYER_PEAK VALUES (?, ?, ?)"),
         sample_(database, "INSERT INTO MPTUNE_LAYER_SAMPLE VALUES (?, ?, ?, ?, ?, ?, ?)") {}
 
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
@@ -116,6 +117,7 @@ class CostWriter {
       split_(costs_, cost.split->held_bytes, cost.split->held_input_bytes, cost.split->held_gradient_bytes,
              cost.split->input_workspace_bytes, cost.split->weight_workspace_bytes,
              cost.split->fused_share < 0 ? std::nullopt : std::optional(cost.split->fused_share), cost.split->fused_bytes);
+    if (cost.peaks) peak_(costs_, cost.peaks->bare_forward_bytes, cost.peaks->first_backward_bytes);
     for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind)
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
     ++costs_;
@@ -124,6 +126,7 @@ class CostWriter {
  private:
   Insert cost_;
   Insert split_;
+  Insert peak_;
   Insert sample_;
   std::int64_t costs_ = 0;
   std::int64_t samples_ = 0;
@@ -322,6 +325,14 @@ void read_split(SQLite::Database& database, const std::vector<CostPlace>& places
   }
 }
 
+void read_peaks(SQLite::Database& database, const std::vector<CostPlace>& places, Profile& profile) {
+  if (!has_table(database, "MPTUNE_LAYER_PEAK")) return;
+  Rows peak(database, "SELECT cost, bare_forward_bytes, first_backward_bytes FROM MPTUNE_LAYER_PEAK ORDER BY cost");
+  while (peak.next())
+    at(places, peak.integer(0), "the cost of a peak").in(profile).peaks =
+        LayerPeaks{count(peak, 1, "the peak of a forward"), count(peak, 2, "the peak of a backward")};
+}
+
 void read_samples(SQLite::Database& database, const std::vector<CostPlace>& places, Profile& profile) {
   Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
   while (sample.next()) {
@@ -356,6 +367,7 @@ Profile read_profile(SQLite::Database& database) {
   read_operators(database, profile);
   const std::vector<CostPlace> places = read_costs(database, profile);
   read_split(database, places, profile);
+  read_peaks(database, places, profile);
   read_samples(database, places, profile);
   return profile;
 }

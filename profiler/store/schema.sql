@@ -302,6 +302,8 @@ CREATE TABLE MPTUNE_LAYER_COST (cost INTEGER NOT NULL PRIMARY KEY, class INTEGER
 CREATE TABLE MPTUNE_LAYER_SPLIT (cost INTEGER NOT NULL PRIMARY KEY, held_bytes INTEGER NOT NULL, held_input_bytes INTEGER NOT NULL,
   held_gradient_bytes INTEGER NOT NULL, input_workspace_bytes INTEGER NOT NULL, weight_workspace_bytes INTEGER NOT NULL,
   fused_share REAL, fused_bytes INTEGER NOT NULL);
+CREATE TABLE MPTUNE_LAYER_PEAK (cost INTEGER NOT NULL PRIMARY KEY, bare_forward_bytes INTEGER NOT NULL,
+  first_backward_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAYER_SAMPLE (sample INTEGER NOT NULL PRIMARY KEY, cost INTEGER NOT NULL, kind INTEGER NOT NULL, value REAL NOT NULL,
   round INTEGER NOT NULL, position INTEGER NOT NULL, started REAL NOT NULL);
 -- The operator that takes most of a layer's time where its cost per sample jumps. replaced_seconds: with slow kernels replaced, 0 without any.

@@ -22,6 +22,13 @@ struct SplitMemory {
   bool operator==(const SplitMemory&) const = default;
 };
 
+/// Most bytes that one layer needs while it runs, above what is held before it.
+struct LayerPeaks {
+  std::int64_t bare_forward_bytes = 0;    ///< a forward without gradients; its output counts
+  std::int64_t first_backward_bytes = 0;  ///< a backward that makes the gradients of its parameters, which count
+  bool operator==(const LayerPeaks&) const = default;
+};
+
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
   int samples = 0;                          ///< micro-batch size
@@ -36,6 +43,7 @@ struct LayerCost {
   bool keeps_output = true;                 ///< its own backward needs the output; false: only a layer behind it may
   std::int64_t workspace_bytes = 0;         ///< peak above what is held and the gradients of parameters, during forward or backward
   std::optional<SplitMemory> split = {};    ///< absent: not measured
+  std::optional<LayerPeaks> peaks = {};     ///< absent: not measured, and the last layer's saved activations hold the step's losses
   bool operator==(const LayerCost&) const = default;
 };
 

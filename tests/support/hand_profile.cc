@@ -20,6 +20,7 @@ LayerCost cost(int size, double time) {
   result.output_bytes = 4096 * size;
   result.saved_activation_bytes = 8192 * size;
   result.workspace_bytes = 1;
+  if (size > 1) result.peaks = LayerPeaks{7000 * size, 8000 * size + 5};
   if (size > 1) result.split = SplitMemory{9000 * size, 11, 12, 13, 14, 1.0 / 3, 15};
   return result;
 }

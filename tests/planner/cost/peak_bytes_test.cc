@@ -91,6 +91,13 @@ TEST(MemoryLevels, OfASplitBackwardByHand) {
   EXPECT_EQ(levels[0].after_bytes, (std::vector<std::int64_t>{owned + 600, owned + 60 + held, owned + 2000}));
 }
 
+std::int64_t parameters_of(const Plan& plan, int device, const CostModel& cost) {
+  std::int64_t bytes = 0;
+  for (const Stage& stage : plan.stages)
+    if (std::ranges::count(stage.devices, device) > 0) bytes += cost.parameters_bytes(stage.first_layer, stage.last_layer);
+  return bytes;
+}
+
 TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 100; ++trial) {
@@ -98,7 +105,6 @@ TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
     const Plan plan = trial % 2 == 0 ? testing::random_plan(random, 6, 3) : testing::random_virtual_plan(random, 6, 3, trial % 3);
     const std::vector<MemoryLevels> levels = cost.memory_levels(plan);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
-    const std::vector<PeakContents> contents = cost.peak_contents(plan);
     for (std::size_t d = 0; d < levels.size(); ++d) {
       const MemoryLevels& level = levels[d];
       ASSERT_EQ(level.during_bytes.size(), plan.actions[d].size());
@@ -107,28 +113,34 @@ TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
       EXPECT_EQ(*std::ranges::max_element(level.during_bytes), peaks[d]);
       for (std::size_t q = 0; q < level.during_bytes.size(); ++q)
         EXPECT_LE(level.after_bytes[q], level.during_bytes[q]) << trial << " " << q;
-      EXPECT_EQ(level.after_bytes.back() - level.before_bytes, contents[d].parameters_bytes) << "gradients of all parameters";
+      EXPECT_EQ(level.after_bytes.back() - level.before_bytes, parameters_of(plan, static_cast<int>(d), cost)) << "their gradients";
     }
   }
 }
 
-TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
+TEST(PeakBytes, OneReplicaOwnsTheParametersInHostMemoryAndTheOptimizerState) {
   Profile profile = make_profile({.layers = 2});
   profile.optimizer_state_factor = 1;
-  const CostModel cost(profile);
   const Plan plan = scheduled(stages_of(2, {2}, {3, 2}), "1f1b");
-  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + 300 * 3 + 300 + 150, 2 * 2000 + 300 * 2 + 200 + 100}))
-      << "the first layer's backward: all gradients, the first layer's activations, its output's gradient, workspace";
+  // The first layer's backward: all gradients, the first layer's activations, its output's gradient, workspace.
+  const std::int64_t first = 300 * 3 + 300 + 150, second = 300 * 2 + 200 + 100;
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + first, 2000 + second}));
+  for (const std::size_t first_gpu : {0, 1})
+    EXPECT_EQ(CostModel(testing::with_gpus(profile, first_gpu)).peak_bytes(plan),
+              (std::vector<std::int64_t>{3 * 2000 + first, 2 * 2000 + second}))
+        << "a GPU's replica has parameters of its own";
 }
 
-TEST(PeakBytes, CountsTheInputOfTheFirstStage) {
+TEST(PeakBytes, CountsTheInputOfTheFirstStageOfAGpu) {
   Profile profile = make_profile({.layers = 2});
   const Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "1f1b");
-  const auto without = CostModel(profile).peak_bytes(plan);
+  const auto peaks = [&](const Profile& of) { return CostModel(of).peak_bytes(plan); };
+  const auto in_host_memory = peaks(profile), without = peaks(testing::with_gpus(profile, 0));
   profile.fingerprint.input = "3x5:float32";
-  const auto with = CostModel(profile).peak_bytes(plan);
+  const auto with = peaks(testing::with_gpus(profile, 0));
   EXPECT_EQ(with[0] - without[0], 2 * 60);
   EXPECT_EQ(with[1], without[1]);
+  EXPECT_EQ(peaks(profile), in_host_memory) << "read where it lies";
   profile.fingerprint.input = "64:int64";
   EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512);
   profile.fingerprint.input = "words=64:int64,image=3x5:float32,label=scalar:int64";
@@ -244,6 +256,38 @@ TEST(PeakBytes, NoOutputTakesMoreWithItThanTheLayerKept) {
     }
   const Plan plan = scheduled(stages_of(2, {1, 1}, {4, 4, 4, 4, 4}), "gpipe");
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], 1000 + 5 * 400 + 2 * 400 * 0 + 200 + 1000);
+}
+
+// One layer a stage, saved 300, output 100, workspace 50, parameters 1000.
+TEST(PeakBytes, OfMeasuredPeaksByHand) {
+  Profile profile = make_profile({.layers = 2});
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.peaks = LayerPeaks{110 * cost.samples, 1000 + 7 * cost.samples};
+  profile.classes[0].layers[1].by_samples[0].output_bytes = profile.classes[0].layers[1].by_samples[1].output_bytes = 4;
+  Plan plan = scheduled(stages_of(2, {1}, {1, 1}), "gpipe");
+  const std::int64_t losses = 3 * 4;
+  // The first backward at the first layer: the second layer's gradients, its own, the gradient of its output.
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], 2000 + losses + 600 + 300 + 100 + 1000 + 1007);
+  plan.stages[0].recompute.mode = Recompute::Mode::all;
+  const MemoryLevels levels = CostModel(profile).memory_levels(plan)[0];
+  EXPECT_EQ(levels.during_bytes[0], 2000 + losses + 110 + 100) << "the second layer's forward, and its input";
+  EXPECT_EQ(levels.after_bytes[0], 2000 + losses);
+}
+
+// A gradient of the first stage may wait while the second stage's inputs are there: not both at their most.
+TEST(PeakBytes, ReceivedTensorsAreFreeAgainInHostMemory) {
+  std::mt19937 random(12);
+  bool less = false;
+  for (int trial = 0; trial < 100; ++trial) {
+    const Profile profile = make_profile({.layers = 8, .devices = 2});
+    const Plan plan = testing::random_virtual_plan(random, 8, 2, trial % 3);
+    const auto host = CostModel(profile).peak_bytes(plan), gpus = CostModel(testing::with_gpus(profile, 0)).peak_bytes(plan);
+    for (std::size_t d = 0; d < host.size(); ++d) {
+      EXPECT_LE(host[d], gpus[d]) << trial;
+      less = less || host[d] < gpus[d];
+    }
+  }
+  EXPECT_TRUE(less);
 }
 
 TEST(PeakBytes, StatisticsOfEveryMicrobatchWaitForTheEndOfTheStep) {

@@ -47,6 +47,8 @@ class HeldOverTime {
     for (const auto& [time, change] : changes_[device]) most = std::max(most, now += change);
     for (const Stage& stage : plan_.stages) {
       if (std::ranges::count(stage.devices, static_cast<int>(device)) == 0) continue;
+      // Further replicas in the host's memory read the first one's.
+      if (stage.devices.front() != static_cast<int>(device) && cost_.in_host_memory(static_cast<int>(device))) continue;
       most += cost_.parameters_bytes(stage.first_layer, stage.last_layer);
     }
     return most;
@@ -109,17 +111,18 @@ class HeldOverTime {
     return bytes;
   }
 
-  // Without a graph a layer holds what it makes and what the one before it made.
+  // Without a graph a layer needs what it makes and its input.
   std::int64_t bytes_in_forward(int device, const std::vector<Segment>& segments, int samples) const {
     std::int64_t now = 0;
     std::int64_t most = 0;
     for (const Segment& segment : segments) {
       now += segment.input;
       for (int layer = segment.first; layer < segment.last; ++layer) {
-        const std::int64_t held = segment.again
-                                      ? cost_.saved_activation_bytes(device, std::max(segment.first, layer - 1), layer + 1, samples)
-                                      : cost_.saved_activation_bytes(device, segment.first, layer + 1, samples);
-        most = std::max(most, now + held + cost_.workspace_bytes(device, layer, layer + 1, samples));
+        const std::int64_t input = layer > segment.first ? cost_.boundary_bytes(layer, samples, false) : 0;
+        const std::int64_t held = segment.again ? input + cost_.bare_forward_bytes(device, layer, samples)
+                                                : cost_.saved_activation_bytes(device, segment.first, layer + 1, samples) +
+                                                      cost_.workspace_bytes(device, layer, layer + 1, samples);
+        most = std::max(most, now + held);
       }
       now += segment.again ? 0 : segment.kept;
     }
@@ -142,9 +145,11 @@ class HeldOverTime {
       if (segments[k].again) now += segments[k].kept;
       for (int layer = segments[k].last; layer-- > segments[k].first;) {
         now -= dropped(device, layer, samples);
-        if (is_first_backward(s, i)) now += cost_.parameters_bytes(layer, layer + 1);
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
-        most = std::max(most, now + gradient + cost_.workspace_bytes(device, layer, layer + 1, samples));
+        const bool first = is_first_backward(s, i);
+        most = std::max(most, now + gradient + (first ? cost_.first_backward_bytes(device, layer, samples)
+                                                      : cost_.workspace_bytes(device, layer, layer + 1, samples)));
+        now += first ? cost_.parameters_bytes(layer, layer + 1) : 0;
         now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
       }
       now -= segments[k].input;

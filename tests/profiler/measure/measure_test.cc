@@ -62,7 +62,17 @@ void expect_split_memory(const LayerCost& cost, const std::string& what) {
   EXPECT_GE(cost.split->weight_workspace_bytes, 0) << what;
 }
 
-void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, std::size_t layers, bool busy) {
+void expect_peaks(const LayerCost& cost, std::int64_t parameters_bytes, const std::string& what) {
+  ASSERT_TRUE(cost.peaks.has_value()) << what;
+  EXPECT_GE(cost.peaks->bare_forward_bytes, cost.output_bytes) << what;
+  EXPECT_LE(cost.peaks->bare_forward_bytes, cost.saved_activation_bytes + cost.workspace_bytes) << what;
+  EXPECT_GE(cost.peaks->first_backward_bytes, parameters_bytes) << what;
+  EXPECT_LE(cost.peaks->first_backward_bytes, cost.workspace_bytes + parameters_bytes) << what;
+}
+
+void expect_costs(const Profile& profile, std::size_t index, const std::vector<int>& sizes, bool busy) {
+  const DeviceClass& measured = profile.classes.at(index);
+  const std::size_t layers = profile.layers.size();
   ASSERT_EQ(measured.layers.size(), layers);
   for (std::size_t i = 0; i < layers; ++i) {
     const auto& costs = measured.layers[i].by_samples;
@@ -76,6 +86,7 @@ void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, st
       expect_all_positive(costs[s].backward_weight, what + " backward_weight");
       EXPECT_GT(costs[s].forward.size(), costs[s].backward.size()) << what << ": passes of both kinds measure the forward";
       expect_split_memory(costs[s], what);
+      expect_peaks(costs[s], profile.layers[i].parameters_bytes, what);
       EXPECT_EQ(costs[s].forward_busy.empty(), !busy) << what;
       EXPECT_EQ(costs[s].backward_busy.empty(), !busy) << what;
       EXPECT_GE(costs[s].saved_activation_bytes, costs[s].output_bytes) << what;
@@ -117,7 +128,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
 
   ASSERT_EQ(profile.classes.size(), options.whole_machine.empty() ? 1U : 2U);
   EXPECT_EQ(profile.classes[0].name, "cpu/1");
-  expect_costs(profile.classes[0], {1, 2, 4}, layers, several);
+  expect_costs(profile, 0, {1, 2, 4}, several);
   for (const DeviceClass& measured : profile.classes) {
     EXPECT_GT(measured.action_seconds, 0);
     EXPECT_GT(measured.step_seconds, 0);
@@ -126,7 +137,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   }
   if (profile.classes.size() > 1) {
     EXPECT_EQ(profile.classes[1].name, "cpu/2");
-    expect_costs(profile.classes[1], {4}, layers, false);
+    expect_costs(profile, 1, {4}, false);
   }
 
   constexpr std::int64_t kPositions = 4, kWidth = 16, kFloat = 4;
@@ -154,7 +165,6 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
 }
 
 // Two linear layers of 10 -> 10 -> 5 at 2 samples: each holds its input and the gradient of its product, and sums the bias's at once.
-// The last one also holds the loss, and its weighted copy.
 TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
   profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
   options.budget_s = 0;
@@ -162,14 +172,13 @@ TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
   const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
   constexpr std::int64_t kFloat = 4, kInput = 2 * 10 * kFloat;
   const std::int64_t gradients[] = {2 * 10 * kFloat, 2 * 5 * kFloat};
-  const std::int64_t losses[] = {0, 2 * kFloat};
   const std::int64_t biases[] = {10 * kFloat, 5 * kFloat};
   for (std::size_t layer = 0; layer < 2; ++layer) {
     const SplitMemory memory = profile.classes.at(0).layers.at(layer).by_samples.back().split.value();
     EXPECT_EQ(memory.held_input_bytes, kInput) << layer;
     EXPECT_EQ(memory.fused_share, 0) << layer << ": matrix products do not run together";
     EXPECT_EQ(memory.held_gradient_bytes, 0) << layer << ": behind it is an activation, or the loss";
-    EXPECT_EQ(memory.held_bytes, kInput + gradients[layer] + losses[layer]) << layer;
+    EXPECT_EQ(memory.held_bytes, kInput + gradients[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_bytes, biases[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_share, 0) << layer;
   }
@@ -453,7 +462,7 @@ TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
   const Profile profile = measure_tiny(options_for("sleep:3", 2));
   ASSERT_EQ(profile.classes.size(), 1U);
   EXPECT_EQ(profile.classes[0].name, "sleep");
-  expect_costs(profile.classes[0], {1, 2}, profile.layers.size(), false);
+  expect_costs(profile, 0, {1, 2}, false);
   EXPECT_EQ(profile.co_running_slowdown, 1);
   ASSERT_EQ(profile.devices.size(), 3U);
   EXPECT_EQ(profile.devices[1].name, "sleep:1");
@@ -507,7 +516,7 @@ TEST(GpuMeasure, PartsOfAGpuAndTheCpu) {
   options.budget_s = 20;  // kernels are loaded at their first use
   const Profile profile = measure_tiny(options);
   ASSERT_EQ(profile.classes.size(), 1U);
-  expect_costs(profile.classes[0], {1, 2, 4}, profile.layers.size(), true);
+  expect_costs(profile, 0, {1, 2, 4}, true);
   EXPECT_GT(profile.devices[0].memory_bytes, 0);
 }
 

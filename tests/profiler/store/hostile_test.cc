@@ -191,6 +191,8 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"LAYER_COST SET output_bytes = -1", "output"},
       {"LAYER_COST SET kept_bytes = 1 << 43", "keeps"},
       {"LAYER_COST SET workspace_bytes = -1", "workspace"},
+      {"LAYER_PEAK SET bare_forward_bytes = -1", "peak of a forward"},
+      {"LAYER_PEAK SET first_backward_bytes = 1 << 43", "peak of a backward"},
       {"LAYER_SPLIT SET held_bytes = -1", "holds"},
       {"LAYER_SPLIT SET held_bytes = 1 << 43", "holds"},
       {"LAYER_SPLIT SET held_input_bytes = -1", "holds"},

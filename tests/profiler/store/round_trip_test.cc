@@ -140,6 +140,15 @@ TEST_F(RoundTrip, LinksSayWhoCopies) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesWithoutPeaksOfLayers) {
+  Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("DROP TABLE MPTUNE_LAYER_PEAK");
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.peaks.reset();
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesWithoutSharesOfFusedWeightGradients) {
   Profile profile = testing::hand_profile();
   for (LayerCosts& layer : profile.classes[0].layers)
