@@ -25,6 +25,11 @@ std::set<std::string> shared_before(const Model& model, int layer) {
   return names;
 }
 
+/// Some losses are means in the memory of all that they are the means of.
+at::Tensor without_spare_memory(const at::Tensor& loss) {
+  return static_cast<std::size_t>(loss.nbytes()) < loss.storage().nbytes() ? loss.clone() : loss;
+}
+
 }  // namespace
 
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
@@ -107,7 +112,7 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     if (ends_in_loss(segment)) {
       values = {loss_of(values, target, EventKind::forward)};
       // Read at the end of the step (send_losses): reading now would wait for the device.
-      losses_[context.microbatch] = {values[0].detach(), weight};
+      losses_[context.microbatch] = {without_spare_memory(values[0].detach()), weight};
     }
     if (!segment.recompute) profiler::set_roots(saved.piece, values);
     flight.segments.push_back(std::move(saved));

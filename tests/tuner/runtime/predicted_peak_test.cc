@@ -24,20 +24,23 @@ namespace {
 
 constexpr int kPredictedPeakBatch = 8;
 
-/// Of a chain measured on one core, for two devices like it.
-CostModel cost_of(const Model& model, const Batch& batch) {
+/// Of a chain measured on one core, for `devices` like it.
+CostModel cost_of(const Model& model, const Batch& batch, int devices) {
   profiler::MeasureOptions options;
   options.devices = parse_devices("cpu:" + std::to_string(available_cores()[0]));
   options.batch = kPredictedPeakBatch;
   options.budget_s = 0.2;
   Profile profile = profiler::measure_profile(model, batch, options);
-  profile.devices = {{"cpu:0", 0, 0}, {"cpu:1", 0, 0}};
-  profile.links = {{0, 1, 1e-6, 1e9}, {1, 0, 1e-6, 1e9}};
+  profile.devices.clear();
+  for (int d = 0; d < devices; ++d) profile.devices.push_back({device_names(devices)[as_index(d)], 0, 0});
+  for (int d = 0; d < devices; ++d)
+    for (int other = 0; other < devices; ++other)
+      if (d != other) profile.links.push_back({d, other, 1e-6, 1e9, {}, -1, /*sender_copies=*/true});
   return CostModel(profile);
 }
 
-/// Peaks of a step behind the first. Where other programs keep the copying threads off their cores, gradients that were sent wait for them
-/// and stay in memory: the least of three steps is what the plan asks for.
+/// Peaks of a step behind the first. Where other programs keep a device off its core, what it is sent waits for it and stays in memory:
+/// the least of three steps is what the plan asks for.
 std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch) {
   (void)pipeline.step(batch.inputs, batch.target);
   std::vector<std::int64_t> least;
@@ -51,39 +54,64 @@ std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch)
   return least;
 }
 
-/// On CPU the first stage reads the batch where it lies.
-std::int64_t most_of(std::int64_t measured, double most, const Batch& batch) {
-  std::int64_t bytes = static_cast<std::int64_t>(most * static_cast<double>(measured));
-  for (const at::Tensor& input : batch.inputs) bytes += static_cast<std::int64_t>(input.nbytes());
-  return bytes;
-}
+/// A model, what is known of its costs, and plans for it.
+class PredictedPeaks {
+ public:
+  PredictedPeaks(const std::string& text, const std::string& input)
+      : text_(text),
+        input_(input),
+        batch_(synthetic_batch(load().sample(), kPredictedPeakBatch, 0)),
+        cost_(cost_of(load(), batch_, 3)),
+        layers_(load().size()) {}
 
-/// `most`: predicted over measured, here and below.
-void expect_enough_predicted(const std::string& text, const std::string& input, const std::vector<int>& cuts, double most) {
-  const auto load = [&] { return load_model(text, input, 0).model; };
-  const Batch batch = synthetic_batch(load().sample(), kPredictedPeakBatch, 0);
-  const CostModel cost = cost_of(load(), batch);
-  const int layers = load().size();
+  [[nodiscard]] int layers() const { return layers_; }
+
+  [[nodiscard]] PlanOptions options(const std::string& schedule, const std::string& recompute = "none", int devices = 2) const {
+    PlanOptions options;
+    options.devices = device_names(devices);
+    options.batch = kPredictedPeakBatch;
+    options.layers = layers_;
+    options.microbatches = 4;
+    options.schedule = schedule;
+    options.recompute = recompute;
+    return options;
+  }
+
+  /// `most`: predicted over measured. A device of more is one that its neighbours may, but do not, send more at once.
+  void expect_near(const Plan& plan, double most) const {
+    Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
+    const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
+    for (std::size_t d = 0; d < measured.size(); ++d) {
+      const std::string what = text_ + " " + plan.schedule + " recompute " + std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) +
+                               " cut " + std::to_string(plan.stages[0].last_layer) + " device " + std::to_string(d);
+      EXPECT_GE(predicted[d], measured[d]) << what;
+      EXPECT_LE(static_cast<double>(predicted[d]), most * static_cast<double>(measured[d])) << what;
+    }
+  }
+
+ private:
+  [[nodiscard]] Model load() const { return load_model(text_, input_, 0).model; }
+
+  std::string text_;
+  std::string input_;
+  Batch batch_;
+  CostModel cost_;
+  int layers_;
+};
+
+/// `most`: of a schedule, predicted over measured.
+struct Limits {
+  double gpipe = 1;
+  double f1b1 = 1;
+};
+
+void expect_near_whole(const PredictedPeaks& peaks, const std::vector<int>& cuts, const Limits& most) {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (const char* recompute : {"none", "all"})
       for (const int cut : cuts) {
-        PlanOptions options;
-        options.devices = device_names(2);
-        options.batch = kPredictedPeakBatch;
-        options.layers = layers;
-        options.stages = 2;
+        PlanOptions options = peaks.options(schedule, recompute);
         options.cuts = {cut};
-        options.microbatches = 4;
-        options.schedule = schedule;
-        options.recompute = recompute;
-        const Plan plan = make_plan(options);
-        Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-        const auto predicted = cost.peak_bytes(plan), measured = measured_peaks(pipeline, batch);
-        for (std::size_t d = 0; d < 2; ++d) {
-          EXPECT_GE(predicted[d], measured[d]) << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
-          EXPECT_LE(predicted[d], most_of(measured[d], most, batch))
-              << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
-        }
+        peaks.expect_near(make_plan(options), options.schedule == "gpipe" ? most.gpipe : most.f1b1);
       }
 }
 
@@ -103,60 +131,75 @@ Plan weights_at_the_end(PlanOptions options) {
   return plan;
 }
 
-std::vector<Plan> split_plans(int layers) {
-  PlanOptions options;
-  options.devices = device_names(2);
-  options.batch = kPredictedPeakBatch;
-  options.layers = layers;
-  options.microbatches = 4;
+std::vector<Plan> split_plans(const PredictedPeaks& peaks) {
   std::vector<Plan> plans;
   for (const char* recompute : {"none", "all"})
-    for (const char* schedule : {"zb1p", "zb2p", "zbv"}) {
-      options.schedule = schedule;
-      options.recompute = recompute;
-      plans.push_back(make_plan(options));
-    }
-  options.recompute = "none";
-  PlanOptions late_cut = options;  // a last stage of few layers, also with one micro-batch
-  late_cut.schedule = "zb1p";
+    for (const char* schedule : {"zb1p", "zb2p", "zbv"}) plans.push_back(make_plan(peaks.options(schedule, recompute)));
   for (const int microbatches : {1, 4})
-    for (const int cut : {layers - 2, layers - 1}) {
+    for (const int cut : {peaks.layers() - 2, peaks.layers() - 1}) {  // a last stage of few layers, also with one micro-batch
+      PlanOptions late_cut = peaks.options("zb1p");
       late_cut.microbatches = microbatches;
       late_cut.cuts = {cut};
       plans.push_back(make_plan(late_cut));
     }
+  PlanOptions options = peaks.options("interleaved");
   options.virtual_stages = 2;
   plans.push_back(weights_at_the_end(options));
   return plans;
 }
 
-void expect_enough_predicted_split(const std::string& text, const std::string& input, double most) {
-  const auto load = [&] { return load_model(text, input, 0).model; };
-  const Batch batch = synthetic_batch(load().sample(), kPredictedPeakBatch, 0);
-  const CostModel cost = cost_of(load(), batch);
-  for (const Plan& plan : split_plans(load().size())) {
-    Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-    const auto predicted = cost.peak_bytes(plan), measured = measured_peaks(pipeline, batch);
-    for (std::size_t d = 0; d < 2; ++d) {
-      const std::string what = text + " " + plan.schedule + " device " + std::to_string(d);
-      EXPECT_GE(predicted[d], measured[d]) << what;
-      EXPECT_LE(predicted[d], most_of(measured[d], most, batch)) << what;
-    }
+void expect_near_split(const PredictedPeaks& peaks, double most) {
+  for (const Plan& plan : split_plans(peaks)) peaks.expect_near(plan, most);
+}
+
+/// Other devices may compute weight gradients early, and hold less, or late: the prediction covers both.
+void expect_near_with_help(const PredictedPeaks& peaks, double most) {
+  for (const char* schedule : {"zb1p", "zb2p", "zbv"}) {
+    Plan plan = make_plan(peaks.options(schedule));
+    plan.options.idle_devices_help = true;
+    peaks.expect_near(plan, most);
   }
 }
 
-TEST(PredictedPeak, CoversSplitBackwards) {
-  expect_enough_predicted_split("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "", 1.4);
-}
-TEST(PredictedPeak, CoversSplitBackwardsOfCarriedSkips) {
-  expect_enough_predicted_split("unet:base=4,depth=2", "3x32x32", 1.5);
+/// Replicas of the only stage, of the first of two, and of the last.
+void expect_near_of_replicas(const PredictedPeaks& peaks, double most) {
+  const auto replicated = [&](const char* schedule, const std::vector<int>& replicas) {
+    PlanOptions options = peaks.options(schedule, "none", replicas[0] + (replicas.size() > 1 ? replicas[1] : 0));
+    options.replicas = replicas;
+    return make_plan(options);
+  };
+  peaks.expect_near(replicated("1f1b", {2}), most);
+  peaks.expect_near(replicated("1f1b", {2, 1}), most);
+  peaks.expect_near(replicated("zb1p", {1, 2}), most);
 }
 
-TEST(PredictedPeak, CoversCarriedSkips) {
-  expect_enough_predicted("unet:base=4,depth=2", "3x32x32", {1, 2, 3, 4}, 1.75);
+constexpr const char* kTransformer = "transformer:d=32,layers=4,heads=2,seq=16,vocab=32";
+
+// What is above 1.05 is mostly tensors that a neighbour may send early, but does not (of a U-Net's first stage: all gradients).
+TEST(PredictedPeak, OfATransformer) {
+  const PredictedPeaks peaks(kTransformer, "");
+  expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.17});
+  expect_near_split(peaks, 1.2);
+  expect_near_of_replicas(peaks, 1.1);
+  expect_near_with_help(peaks, 2);
 }
-TEST(PredictedPeak, CoversCarriedImagesAndFeatures) {
-  expect_enough_predicted("late-fusion:width=8,classes=10", "2x3x64x64", {2, 9, 10, 14}, 2);
+TEST(PredictedPeak, OfLinearLayers) {
+  const PredictedPeaks peaks("mlp:layers=6,width=10", "");
+  expect_near_whole(peaks, {1, 3}, {.gpipe = 1.15, .f1b1 = 1.1});
+  expect_near_split(peaks, 1.25);
+  expect_near_of_replicas(peaks, 1.17);
+}
+TEST(PredictedPeak, OfCarriedSkips) {
+  const PredictedPeaks peaks("unet:base=4,depth=2", "3x32x32");
+  expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.47, .f1b1 = 1.3});
+  expect_near_split(peaks, 1.27);
+  expect_near_of_replicas(peaks, 1.2);
+}
+TEST(PredictedPeak, OfCarriedImagesAndFeatures) {
+  const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64");
+  expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.2, .f1b1 = 1.13});
+  expect_near_split(peaks, 1.25);
+  expect_near_of_replicas(peaks, 1.22);
 }
 
 // What a split backward of several layers holds between its two parts, by the costs of the single layers.

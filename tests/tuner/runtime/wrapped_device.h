@@ -15,6 +15,7 @@ class WrappedDevice : public Device {
   [[nodiscard]] TraceDevice description() const override { return inner_->description(); }
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return inner_->bind_compute(); }
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override { return inner_->bind_copy(destination); }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> charge_thread() override { return inner_->charge_thread(); }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override { return inner_->empty_like(tensor); }
   [[nodiscard]] bool stages_host_tensors() const override { return inner_->stages_host_tensors(); }
   [[nodiscard]] at::Tensor staged(const at::Tensor& tensor) override { return inner_->staged(tensor); }
