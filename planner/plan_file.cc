@@ -1,7 +1,7 @@
 #include "planner/plan_file.h"
 
-#include <algorithm>
 #include <sys/stat.h>
+#include <algorithm>
 
 #include <cerrno>
 #include <cstdlib>

@@ -48,8 +48,8 @@ struct PlanFile {
 /// Module paths of each stage of a plan; empty lists where `layers` are not known.
 [[nodiscard]] std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std::vector<ProfileLayer>& layers);
 
-/// Throws Error, with `where` naming the file, if a stage has other module names than its layers have; a stage without names is not checked.
-/// `layers`: of the model that the plan was made for. Requires: the plan is one of so many layers.
+/// Throws Error, with `where` naming the file, if a stage has other module names than its layers have; a stage without names is not
+/// checked. `layers`: of the model that the plan was made for. Requires: the plan is one of so many layers.
 void check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where);
 
 /// A file of this plan, with module names; `created` as PlanFile has it.

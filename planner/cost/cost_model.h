@@ -126,7 +126,8 @@ class CostModel {
   /// the memory of their own input and of the gradients of their own output is not counted. Where it was not measured: all that was kept
   /// and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
-  /// Most bytes that a layer's forward without gradients needs beside its input; where it was not measured, what it saves and its workspace.
+  /// Most bytes that a layer's forward without gradients needs beside its input; where it was not measured, what it saves and its
+  /// workspace.
   [[nodiscard]] std::int64_t bare_forward_bytes(int device, int layer, int samples) const;
   /// Most bytes of a layer's backward above what is held before it, gradients of its parameters included, which it makes; where it was not
   /// measured, its workspace and these.
@@ -139,12 +140,13 @@ class CostModel {
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
   /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters (not of a further replica in the host's
-  /// memory, which reads the first one's), gradients from the first backward on, optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
-  /// gradients, workspace, the allocator's reserve. A received input, with the tensors for later stages that come with it, is held until
-  /// the stage's backward ends. An output that no backward needs is held until it is sent. Within an action memory is counted layer by
-  /// layer: a backward, or a part of a split one whose memory was measured, peaks where it has freed little and made much. Meant to be at
-  /// least what is measured. It cannot see: more than two tensors that wait for a slow link, what input gradients free before the weight
-  /// gradients run where that was not measured, storage that tensors share. Requires: a valid plan and schedule.
+  /// memory, which reads the first one's), gradients from the first backward on, optimizer state, buffers, activations in flight by the
+  /// schedule and statistics of batch norms, communication buffers of inputs and of gradients, workspace, the allocator's reserve. A
+  /// received input, with the tensors for later stages that come with it, is held until the stage's backward ends. An output that no
+  /// backward needs is held until it is sent. Within an action memory is counted layer by layer: a backward, or a part of a split one whose
+  /// memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more than
+  /// two tensors that wait for a slow link, what input gradients free before the weight gradients run where that was not measured, storage
+  /// that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;

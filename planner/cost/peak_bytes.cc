@@ -184,7 +184,8 @@ class DevicePeak {
     for (const Known& known : needs_)
       if (known.stage == s && known.samples == samples(microbatch)) return known.need;
     const int size = samples(microbatch);
-    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, row_.splits())).need;
+    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, row_.splits()))
+        .need;
   }
 
   void add_activations(int s) {

@@ -178,7 +178,8 @@ std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
 // A micro-batch goes from the first stage to the last and back. On one stage, or on one link, the others are in its way: before it on the
 // way there, if it is the last, behind it on the way back, if it is the first.
 std::vector<Path> StepTimes::round_trips() const {
-  std::vector<std::vector<std::vector<int>>> parts = {actions(EventKind::forward), actions(EventKind::backward), copies(false), copies(true)};
+  std::vector<std::vector<std::vector<int>>> parts = {actions(EventKind::forward), actions(EventKind::backward), copies(false),
+                                                      copies(true)};
   if (parts[1].front().empty()) parts[1] = actions(EventKind::backward_input);
   Path trip{std::vector<int>(slot_ns_.size(), 0)};
   for (std::size_t part = 0; part < parts.size(); ++part)

@@ -34,8 +34,9 @@ struct AcesoTable {
   bool operator==(const AcesoTable&) const = default;
 };
 
-/// The table of a GPT model of so many encoder layers from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its own, its dropout half as
-/// much again; a piece is an encoder layer, from its first normalization on; neither embedding nor loss is recomputed.
+/// The table of a GPT model of so many encoder layers from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its
+/// own, its dropout half as much again; a piece is an encoder layer, from its first normalization on; neither embedding nor loss is
+/// recomputed.
 [[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows, int layers);
 
 /// Bytes held per byte of weights. 16-bit weights with Adam: weights 1, 32-bit copy 2, gradient 1, moments 4.
@@ -49,10 +50,10 @@ struct AcesoProblem {
   std::vector<AcesoTable> tables;
   std::vector<LinkPoint> links;  ///< of a link between devices: copies of 1, 2, 4, ... MiB; empty: copies take no time
   int devices = 1;
-  int batch = 0;                  ///< samples per step
-  std::int64_t memory_bytes = 0;  ///< cap per device; 0: none
+  int batch = 0;                                ///< samples per step
+  std::int64_t memory_bytes = 0;                ///< cap per device; 0: none
   int held_per_weight = kHeldInMixedPrecision;  ///< bytes held per byte of weights
-  std::function<bool()> stop;  ///< asked now and then; true ends the search with what it has proved
+  std::function<bool()> stop;                   ///< asked now and then; true ends the search with what it has proved
 };
 
 struct AcesoStage {

@@ -122,7 +122,8 @@ class WarmUpSearch {
         std::vector<int> changed = best_;
         changed[s] = to;
         for (std::size_t before = s; before-- > 0;)
-          changed[before] = std::max(changed[before], rounded_up(std::int64_t{changed[before + 1]} * replicas_[before + 1], replicas_[before]));
+          changed[before] =
+              std::max(changed[before], rounded_up(std::int64_t{changed[before + 1]} * replicas_[before + 1], replicas_[before]));
         limit(changed);
         better = consider(changed) || better;
       }

@@ -18,8 +18,9 @@ namespace mptune::planner {
 [[nodiscard]] std::vector<int> textbook_warm_ups(const Layout& layout);
 
 /// The warm-ups whose step is shortest within costs.free_bytes, none longer than that step needs while the others stay.
-/// The shortest of all where the step is shortest_of_any_order(), or where all together have few actions (kMostTriedActions); else the best that changes
-/// of single stages find from several starts. One at least, whatever the bytes. Requires: one stage on each device, costs of every stage.
+/// The shortest of all where the step is shortest_of_any_order(), or where all together have few actions (kMostTriedActions); else the best
+/// that changes of single stages find from several starts. One at least, whatever the bytes. Requires: one stage on each device, costs of
+/// every stage.
 [[nodiscard]] std::vector<int> best_warm_ups(const Layout& layout, const ScheduleCosts& costs);
 
 /// Nanoseconds that every order of whole forwards and backwards takes, with micro-batches in ascending order on each stage: of paths that

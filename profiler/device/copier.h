@@ -18,7 +18,8 @@ class Copier {
  public:
   virtual ~Copier() = default;
   /// Copies into communication buffers: memory of the destination that is free again as soon as nobody refers to the copy any more. Between
-  /// GPUs, and between a GPU and the host, it is kept for later copies. The sources are read after `ready`, and kept until they have been read. Throws c10::OutOfMemoryError and what else the devices throw.
+  /// GPUs, and between a GPU and the host, it is kept for later copies. The sources are read after `ready`, and kept until they have been
+  /// read. Throws c10::OutOfMemoryError and what else the devices throw.
   [[nodiscard]] virtual Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) = 0;
 };
 

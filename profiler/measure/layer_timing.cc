@@ -73,8 +73,8 @@ SplitMemory fused_of(const WeightGradients& weights) {
   return memory;
 }
 
-/// What is held for weight gradients, every memory once. Memory of `always` does not count. `samples` may be those of a whole step, of which
-/// a micro-batch is a part.
+/// What is held for weight gradients, every memory once. Memory of `always` does not count. `samples` may be those of a whole step, of
+/// which a micro-batch is a part.
 SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& samples, const Memory& inputs,
                     const Memory& output_gradients) {
   SplitMemory memory = fused_of(weights);
@@ -218,8 +218,7 @@ class Pass {
   void backward() {
     for (std::size_t i = end_; i-- > 0;) {
       if (!take_gradients(i)) continue;
-      const Growth growth =
-          growth_in(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
+      const Growth growth = growth_in(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
       times_.workspace_bytes[i] = std::max(times_.workspace_bytes[i], growth.workspace_bytes());
       times_.backward_bytes[i] = growth.peak_bytes + parameters_bytes(*layers_[i].layer) - growth.made_bytes;
     }

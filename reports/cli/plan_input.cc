@@ -124,9 +124,9 @@ void add_conventions(PlanInput& input, profiler::ProfileFormat format, const pro
   if (format == profiler::ProfileFormat::layer_graph)
     input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");
   else
-    input.assumed.push_back(std::to_string(model.layers) + " encoder layers (--encoder-layers), and " +
-                            (model.bytes_per_weight == 2 ? "weights in half precision with Adam in mixed precision"
-                                                         : "weights and Adam in single precision"));
+    input.assumed.push_back(
+        std::to_string(model.layers) + " encoder layers (--encoder-layers), and " +
+        (model.bytes_per_weight == 2 ? "weights in half precision with Adam in mixed precision" : "weights and Adam in single precision"));
 }
 
 void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
@@ -167,7 +167,8 @@ profiler::OperatorModel operator_model_of(const std::string& path, profiler::Pro
 PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link, const std::string& batch,
                        const profiler::OperatorModel& model, PlanChoice& choice) {
   PlanInput input;
-  input.profile = format == profiler::ProfileFormat::layer_graph ? profiler::read_layer_graph(path) : profiler::read_operator_tables(path, model);
+  input.profile =
+      format == profiler::ProfileFormat::layer_graph ? profiler::read_layer_graph(path) : profiler::read_operator_tables(path, model);
   input.operators = model;
   add_conventions(input, format, model);
   add_devices(input, device_count(choice, path));

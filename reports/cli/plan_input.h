@@ -14,8 +14,8 @@ namespace mptune::reports {
 /// A profile with everything that a search needs; what the file lacks is assumed or comes from options.
 struct PlanInput {
   Profile profile;
-  std::vector<DeviceSpec> devices;   ///< that plans may use
-  std::vector<std::string> assumed;  ///< what the file does not say, and what was taken for it; a clause each
+  std::vector<DeviceSpec> devices;         ///< that plans may use
+  std::vector<std::string> assumed;        ///< what the file does not say, and what was taken for it; a clause each
   profiler::OperatorModel operators = {};  ///< of operator tables
 };
 

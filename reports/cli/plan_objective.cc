@@ -157,8 +157,8 @@ class AcesoObjective : public planner::Objective {
 
 }  // namespace
 
-std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
-                                                       const OperatorTables& tables, const CostModel& cost) {
+std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const OperatorTables& tables,
+                                                       const CostModel& cost) {
   check_choices(space);
   if (name == "closed-form") return std::make_unique<ClosedFormObjective>(space, cost);
   if (name == "aceso") return std::make_unique<AcesoObjective>(space, tables, cost.profile());

@@ -132,7 +132,8 @@ std::string proof(const PlanReport& report) {
   if (report.complete) {
     std::int64_t outside = 0;
     for (const Rejection& rejection : report.rejected) outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
-    text += fmt::format("; optimal under the cost model among {}{}", report.runs ? "runnable plans of the known schedules" : "plans with these options", unfused);
+    text += fmt::format("; optimal under the cost model among {}{}",
+                        report.runs ? "runnable plans of the known schedules" : "plans with these options", unfused);
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
     text += fmt::format("; lower bound of all plans{} {} (gap {})", unfused, format_seconds(report.lower_bound_s),

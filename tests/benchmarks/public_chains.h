@@ -34,7 +34,8 @@ inline std::vector<PublicChain> public_chains() {
   }
   const std::string folder = shared_data("aceso");
   for (const char* name : {"gpt_1_3B", "gpt_350M"})
-    if (!folder.empty()) chains.push_back({std::string("aceso/") + name, profiler::read_operator_tables(folder + "/" + name, {.layers = 24}), 2});
+    if (!folder.empty())
+      chains.push_back({std::string("aceso/") + name, profiler::read_operator_tables(folder + "/" + name, {.layers = 24}), 2});
   return chains;
 }
 

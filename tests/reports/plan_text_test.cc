@@ -156,7 +156,8 @@ TEST(PlanText, AProofIsSaidAsOne) {
   report.complete = true;
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans of the known schedules;"));
   report.rejected.push_back({RejectedAs::rows_decide, 3});
-  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans of the known schedules (3 not covered);"));
+  EXPECT_THAT(render_plan(report, {.width = 400}),
+              HasSubstr("optimal under the cost model among runnable plans of the known schedules (3 not covered);"));
 }
 
 TEST(PlanText, ProofsAndBoundsDoNotCoverFusedWeightGradients) {

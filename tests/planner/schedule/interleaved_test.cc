@@ -69,7 +69,9 @@ TEST(MakeSchedule, InterleavedIsNeverSlowerThanTorchs) {
         for (int d = 0; d < devices; ++d) plan.actions[as_index(d)] = interleaved_row(d, devices, chunks, m, m / rounds);
         const std::int64_t torchs = time_schedule(plan, textbook).end_ns;
         EXPECT_LE(ours, torchs) << devices << " " << chunks << " " << m;
-        if (devices == 3 && chunks == 3 && m == 4) { EXPECT_EQ(torchs, 42); }
+        if (devices == 3 && chunks == 3 && m == 4) {
+          EXPECT_EQ(torchs, 42);
+        }
       }
 }
 

@@ -147,8 +147,9 @@ class HeldOverTime {
         now -= dropped(device, layer, samples);
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
         const bool first = is_first_backward(s, i);
-        most = std::max(most, now + gradient + (first ? cost_.first_backward_bytes(device, layer, samples)
-                                                      : cost_.workspace_bytes(device, layer, layer + 1, samples)));
+        most = std::max(most, now + gradient +
+                                  (first ? cost_.first_backward_bytes(device, layer, samples)
+                                         : cost_.workspace_bytes(device, layer, layer + 1, samples)));
         now += first ? cost_.parameters_bytes(layer, layer + 1) : 0;
         now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
       }

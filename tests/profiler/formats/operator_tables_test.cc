@@ -109,7 +109,8 @@ TEST(OperatorTables, SinglePrecisionHoldsLessPerWeight) {
 }
 
 TEST(OperatorModels, OfPublishedNames) {
-  for (const auto& [name, layers] : {std::pair("gpt_350M", 24), {"gpt_1_3B", 24}, {"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_3B", 24}})
+  for (const auto& [name, layers] :
+       {std::pair("gpt_350M", 24), {"gpt_1_3B", 24}, {"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_3B", 24}})
     EXPECT_EQ(operator_model(name), (OperatorModel{layers, 2})) << name;
   EXPECT_EQ(operator_model("resnet_13B").bytes_per_weight, 4);
   EXPECT_EQ(operator_model("mine"), OperatorModel());

@@ -82,8 +82,9 @@ class PredictedPeaks {
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
     const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
     for (std::size_t d = 0; d < measured.size(); ++d) {
-      const std::string what = text_ + " " + plan.schedule + " recompute " + std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) +
-                               " cut " + std::to_string(plan.stages[0].last_layer) + " device " + std::to_string(d);
+      const std::string what = text_ + " " + plan.schedule + " recompute " +
+                               std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) + " cut " +
+                               std::to_string(plan.stages[0].last_layer) + " device " + std::to_string(d);
       EXPECT_GE(predicted[d], measured[d]) << what;
       EXPECT_LE(static_cast<double>(predicted[d]), most * static_cast<double>(measured[d])) << what;
     }
