@@ -77,7 +77,7 @@ class PredictedPeaks {
     return options;
   }
 
-  /// `most`: predicted over measured. A device of more is one that its neighbours may, but do not, send more at once.
+  /// `most`: predicted over measured.
   void expect_near(const Plan& plan, double most) const {
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
     const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
@@ -174,11 +174,9 @@ void expect_near_of_replicas(const PredictedPeaks& peaks, double most) {
   peaks.expect_near(replicated("zb1p", {1, 2}), most);
 }
 
-constexpr const char* kTransformer = "transformer:d=32,layers=4,heads=2,seq=16,vocab=32";
-
 // What is above 1.05 is mostly tensors that a neighbour may send early, but does not (of a U-Net's first stage: all gradients).
 TEST(PredictedPeak, OfATransformer) {
-  const PredictedPeaks peaks(kTransformer, "");
+  const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "");
   expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.17});
   expect_near_split(peaks, 1.2);
   expect_near_of_replicas(peaks, 1.1);
