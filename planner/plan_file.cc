@@ -1,8 +1,8 @@
 #include "planner/plan_file.h"
 
 #include <sys/stat.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

@@ -31,7 +31,7 @@ int CutRater::last_of(const std::vector<int>& cuts, int stage) const {
 }
 
 bool CutRater::settle(int stage, int first, int last) {
-  const StageNeed& need = memory_->need(stage, first, last);
+  const StageFit& need = memory_->need(stage, first, last);
   if (need.excess_bytes <= 0) prices_.settle(stage, first, last, need.recomputed);
   return need.excess_bytes <= 0;
 }
@@ -81,7 +81,7 @@ std::optional<RatedCuts> CutRater::rated(const std::vector<int>& cuts, std::int6
   plan.step_ns = alone_ns;
   int first = 0;
   for (int s = 0; s < family_.stages(); first = last_of(cuts, s++)) {
-    const StageNeed& need = memory_->need(s, first, last_of(cuts, s));
+    const StageFit& need = memory_->need(s, first, last_of(cuts, s));
     plan.peak_bytes = std::max(plan.peak_bytes, need.peak_bytes);
     if (need.recomputed) plan.recomputed.push_back(s);
     if (s > 0) plan.copied_bytes += family_.copied_bytes(s, first);
@@ -107,7 +107,7 @@ CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
       for (const int last : allowed.begins[as_index(s) + 1]) {
         const Found& behind = rest[as_index(last)];
         if (last <= first || behind.first >= least.first || memory_->least_excess(s, first, last) >= least.first) continue;
-        const StageNeed& need = memory_->need(s, first, last);
+        const StageFit& need = memory_->need(s, first, last);
         least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
       }
     }

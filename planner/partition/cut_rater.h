@@ -36,7 +36,7 @@ class CutRater {
   [[nodiscard]] bool learns() const { return learns_; }
   /// True if a stage's memory depends on its layers alone. need(), furthest() and settle() require it.
   [[nodiscard]] bool knows_memory() const { return memory_.has_value(); }
-  [[nodiscard]] const StageNeed& need(int stage, int first, int last) { return memory_->need(stage, first, last); }
+  [[nodiscard]] const StageFit& need(int stage, int first, int last) { return memory_->need(stage, first, last); }
   [[nodiscard]] std::vector<int> furthest(int stage) const { return memory_->furthest(stage); }
   /// Sets the prices of the stage, with recomputation if its cap requires it. Returns false if the stage does not fit.
   [[nodiscard]] bool settle(int stage, int first, int last);

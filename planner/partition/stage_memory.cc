@@ -75,24 +75,24 @@ std::vector<int> StageMemory::furthest(int stage) const {
   return furthest;
 }
 
-const StageNeed& StageMemory::need(int stage, int first, int last) {
+const StageFit& StageMemory::need(int stage, int first, int last) {
   const auto width = static_cast<std::uint64_t>(cost_.layers()) + 1;
   const std::uint64_t key =
       (static_cast<std::uint64_t>(stage) * width + static_cast<std::uint64_t>(first)) * width + static_cast<std::uint64_t>(last);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   const bool always = family_.always_recomputed(stage);
-  StageNeed need = measure(stage, first, last, always);
+  StageFit need = measure(stage, first, last, always);
   if (need.excess_bytes > 0 && family_.recomputes_for_memory() && !always) need = measure(stage, first, last, true);
   return known_.emplace(key, need).first->second;
 }
 
-StageNeed StageMemory::measure(int stage, int first, int last, bool recomputed) {
+StageFit StageMemory::measure(int stage, int first, int last, bool recomputed) {
   Stage& there = plan_.stages[as_index(stage)];
   there.first_layer = first;
   there.last_layer = last;
   there.recompute.mode = recomputed ? Recompute::Mode::all : Recompute::Mode::none;
-  StageNeed need;
+  StageFit need;
   need.recomputed = recomputed;
   need.excess_bytes = std::numeric_limits<std::int64_t>::min();
   for (const int device : there.devices) {

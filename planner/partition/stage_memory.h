@@ -13,7 +13,7 @@
 namespace mptune::planner {
 
 /// The memory that a stage needs of its devices; other stages do not change it.
-struct StageNeed {
+struct StageFit {
   std::int64_t peak_bytes = 0;    ///< of the device that needs most
   std::int64_t excess_bytes = 0;  ///< most bytes over a cap; below 0: bytes left under it
   int excess_device = -1;         ///< index into the family's devices
@@ -27,7 +27,7 @@ class StageMemory {
   StageMemory(const Family& family, const CostModel& cost);
 
   /// Exact, by the cost model; found once for every range.
-  [[nodiscard]] const StageNeed& need(int stage, int first, int last);
+  [[nodiscard]] const StageFit& need(int stage, int first, int last);
   /// Per first layer: the last layer at which the stage may end; beyond it, it surely exceeds the cap of its first device.
   [[nodiscard]] std::vector<int> furthest(int stage) const;
   /// Lower bound of the bytes over the cap of the stage's first device; far below 0 without a cap.
@@ -44,13 +44,13 @@ class StageMemory {
   };
   [[nodiscard]] Sums sums(int stage) const;
   [[nodiscard]] std::int64_t least_bytes(int stage, int first, int last, bool recomputed) const;
-  [[nodiscard]] StageNeed measure(int stage, int first, int last, bool recomputed);
+  [[nodiscard]] StageFit measure(int stage, int first, int last, bool recomputed);
 
   const Family& family_;
   const CostModel& cost_;
   Plan plan_;  // its ranges are set for every question
   std::vector<Sums> sums_;
-  std::unordered_map<std::uint64_t, StageNeed> known_;
+  std::unordered_map<std::uint64_t, StageFit> known_;
 };
 
 }  // namespace mptune::planner

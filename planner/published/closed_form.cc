@@ -161,7 +161,7 @@ class ClosedForm {
   [[nodiscard]] Fits fits(int stage, int first, int last) {
     if (family_.cap(problem_.stages[as_index(stage)].front()) <= 0) return Fits::yes;
     if (memory_.least_excess(stage, first, last) > 0) return Fits::no;
-    const StageNeed& need = memory_.need(stage, first, last);
+    const StageFit& need = memory_.need(stage, first, last);
     if (need.excess_bytes > 0) return Fits::no;
     return need.recomputed ? Fits::recomputed : Fits::yes;
   }
