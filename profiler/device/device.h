@@ -59,7 +59,7 @@ class Device {
   /// Moves a host tensor's storage into the device's memory, in place: all references see it. Compute thread only.
   virtual void adopt(const at::Tensor& tensor) = 0;
 
-  /// The end of all work that the compute lane was given so far.
+  /// The end of all work that the compute lane was given so far. Null, always, for a device that has done its work when a call returns.
   [[nodiscard]] virtual MomentPtr now() = 0;
   /// The end of work that the calling thread gave the device outside of the lanes, such as an optimizer's step.
   [[nodiscard]] virtual MomentPtr now_of_caller() = 0;

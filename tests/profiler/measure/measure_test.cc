@@ -336,7 +336,7 @@ MeasuredKernels measure_kernels(const std::vector<std::int64_t>& widths, bool ch
   options.channels_last = channels_last;
   MeasuredKernels measured;
   options.warn = [&](const std::string& warning) { measured.warnings.push_back(warning); };
-  measured.profile = profiler::measure_profile(model, synthetic_batch(sample, 16, 0), options);
+  measured.profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 16, 0), options);
   return measured;
 }
 

@@ -13,6 +13,7 @@
 #include "profiler/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/step_record.h"
 
 namespace mptune::testing {
 namespace {
@@ -97,7 +98,8 @@ TEST_F(PlanThreads, EachDeviceComputesWithItsOwn) {
   const Batch batch = synthetic_batch(model.sample(), kThreadsBatch, 3);
   for (const std::vector<int>& threads : {std::vector<int>{1, 2}, std::vector<int>{2, 1}, std::vector<int>{1, 1}}) {
     const Plan plan = plan_with_threads(threads, 2, 3);
-    Pipeline pipeline({model.name(), cloned_layers(model), model.loss(), model.sample(), kThreadsBatch}, plan, {}, two_core_devices(plan));
+    Pipeline pipeline({model.name(), tuner::cloned_layers(model), model.loss(), model.sample(), kThreadsBatch}, plan, {},
+                      two_core_devices(plan));
     for (std::set<int>& numbers : seen->forward) numbers.clear();
     for (std::set<int>& numbers : seen->backward) numbers.clear();
     for (int step = 0; step < 2; ++step) (void)pipeline.step(batch.inputs, batch.target);
