@@ -280,7 +280,7 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
       ->type_name("NAME");
   app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
   app->add_option("--encoder-layers", command->encoder_layers,
-                  "layers that the rows of one in Aceso's operator tables stand for; default: by the published name, else 24")
+                  "encoder layers of the model, of which Aceso's operator tables list one; default: by the published name, else 24")
       ->type_name("N");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
