@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "planner/plan_json.h"
 #include "profiler/base/error.h"
@@ -147,17 +148,27 @@ std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std:
   return stages;
 }
 
-void check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where) {
+std::string check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where) {
   const std::vector<std::vector<std::string>> expected = stage_modules(file.plan, layers);
+  std::map<std::string, std::size_t> last_stage;  // with a layer that has the module
+  for (std::size_t s = 0; s < expected.size(); ++s)
+    for (const std::string& name : expected[s]) last_stage[name] = s;
+  std::string unknown;
   for (std::size_t s = 0; s < file.modules.size(); ++s) {
-    const std::vector<std::string>& named = file.modules[s];
-    if (named.empty() || named == expected[s]) continue;
-    const auto [ours, theirs] = std::mismatch(expected[s].begin(), expected[s].end(), named.begin(), named.end());
-    const auto shown = [](const auto& at, const auto& end) { return at == end ? "nothing" : "'" + at->substr(0, 80) + "'"; };
-    throw Error("stage " + std::to_string(s) + " names module " + shown(theirs, named.end()) + " where its layers have " +
-                    shown(ours, expected[s].end()),
-                where, "correct the layers or the modules, or write the plan again with mptune tune or mptune plan");
+    auto rest = expected[s].begin();
+    for (const std::string& name : file.modules[s]) {
+      const auto known = last_stage.find(name);
+      const auto found = std::find(rest, expected[s].end(), name);
+      if (found != expected[s].end()) rest = found + 1;
+      if (known == last_stage.end() && unknown.empty()) unknown = name;
+      if (known == last_stage.end() || found != expected[s].end()) continue;
+      const bool here = std::ranges::find(expected[s], name) != expected[s].end();
+      throw Error("stage " + std::to_string(s) + " names module '" + name.substr(0, 80) + "', which " +
+                      (here ? "comes earlier in its layers" : "is in the layers of stage " + std::to_string(known->second)),
+                  where, "correct the layers or the modules, or write the plan again with mptune tune or mptune plan");
+    }
   }
+  return unknown;
 }
 
 PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint,

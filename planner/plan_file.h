@@ -48,9 +48,10 @@ struct PlanFile {
 /// Module paths of each stage of a plan; empty lists where `layers` are not known.
 [[nodiscard]] std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std::vector<ProfileLayer>& layers);
 
-/// Throws Error, with `where` naming the file, if a stage has other module names than its layers have; a stage without names is not
-/// checked. `layers`: of the model that the plan was made for. Requires: the plan is one of so many layers.
-void check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where);
+/// Throws Error, with `where` naming the file, if a stage names a module of another stage's layers, or names modules in another order.
+/// Returns the first module that no layer has, "" if there is none: the same model in another form may have it. `layers`: of the model that
+/// the plan was made for. Requires: the plan is one of so many layers.
+[[nodiscard]] std::string check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where);
 
 /// A file of this plan, with module names; `created` as PlanFile has it.
 [[nodiscard]] PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint,

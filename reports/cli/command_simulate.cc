@@ -13,6 +13,7 @@
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/options.h"
+#include "reports/cli/worker_calls.h"
 #include "reports/render/fit_text.h"
 #include "reports/render/report_text.h"
 
@@ -51,7 +52,8 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
   const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
-  if (file.fingerprint.model == profile.fingerprint.model) check_modules(file, profile.layers, command.plan);
+  if (file.fingerprint.model == profile.fingerprint.model)
+    warn_of_unknown_module(session, check_modules(file, profile.layers, command.plan), profile.model, command.plan);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));

@@ -82,6 +82,10 @@ tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::opt
   return *result;
 }
 
+void warn_of_unknown_module(const Session& session, const std::string& name, const std::string& model, const std::string& path) {
+  if (!name.empty()) session.warn("the plan names module '" + name + "', which " + model + " does not have in this form: " + path);
+}
+
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
                        bool strict) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
@@ -94,7 +98,8 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
     what = "the plan was made with LibTorch " + file.fingerprint.libtorch + ", this is " + model.fingerprint.libtorch;
   if (!what.empty() && strict) throw Error(what, path, "tune this model, or leave --strict out");
   validate(file.plan, static_cast<int>(model.layers.size()), path);
-  if (file.fingerprint.model == model.fingerprint.model) check_modules(file, model.layers, path);
+  if (file.fingerprint.model == model.fingerprint.model)
+    warn_of_unknown_module(session, check_modules(file, model.layers, path), model.name, path);
   if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 

@@ -26,6 +26,9 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
 [[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
                                              ProgressLine& progress);
 
+/// Warns if `name`, what check_modules() found, is not "".
+void warn_of_unknown_module(const Session& session, const std::string& name, const std::string& model, const std::string& path);
+
 /// Warns about every part of the fingerprint that differs; under `strict` throws Error instead. Only what both sides state is compared.
 /// A model of another layer count is refused in any case, since the plan can't run.
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
