@@ -156,7 +156,6 @@ void read_options(const JsonField& object, Plan& plan) {
   if (const auto replace = options->find("replace_slow_kernels")) plan.options.replace_slow_kernels = replace->truth();
   if (const auto help = options->find("idle_devices_help")) plan.options.idle_devices_help = help->truth();
   if (const auto threads = options->find("threads")) plan.options.threads = threads->integers();
-  validate_threads(plan, object.source().file);
   if (has_default_threads(plan)) plan.options.threads.clear();
   const auto exact = options->find("exact");
   if (exact && exact->truth() != is_exact(plan)) exact->refuse("disagrees with the other options and the actions");

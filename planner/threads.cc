@@ -5,13 +5,10 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 
 namespace mptune::planner {
 namespace {
-
-std::string counted(std::size_t count, const std::string& word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
 
 std::vector<int> default_list(const std::vector<std::string>& devices) {
   std::vector<int> threads;
@@ -45,8 +42,7 @@ bool has_default_threads(const Plan& plan) {
 std::string threads_in_words(const Plan& plan) {
   if (has_default_threads(plan)) return "";
   const std::vector<int>& threads = plan.options.threads;
-  if (std::ranges::count(threads, threads.front()) == std::ssize(threads))
-    return counted(as_index(threads.front()), "thread") + " a device";
+  if (std::ranges::count(threads, threads.front()) == std::ssize(threads)) return counted(threads.front(), "thread") + " a device";
   std::string text;
   for (const int count : threads) text += (text.empty() ? "" : ", ") + std::to_string(count);
   return text + " threads";
@@ -56,8 +52,8 @@ void validate_threads(const Plan& plan, const std::string& where) {
   const std::vector<int>& threads = plan.options.threads;
   if (threads.empty()) return;
   if (threads.size() != plan.devices.size())
-    throw Error("the plan has " + counted(threads.size(), "number") + " of threads for " + counted(plan.devices.size(), "device"), where,
-                "list one for each device, or none");
+    throw Error("the plan has " + counted(std::ssize(threads), "number") + " of threads for " + counted(std::ssize(plan.devices), "device"),
+                where, "list one for each device, or none");
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const int most = default_threads(plan.devices[i]);
     if (threads[i] >= 1 && threads[i] <= most) continue;

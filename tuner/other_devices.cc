@@ -71,7 +71,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
     searched = &*more;
     for (std::size_t d = profile.devices.size(); d < more->devices.size(); ++d) other.devices.push_back(more->devices[d].name);
     // Nothing tells how many cores the added devices have.
-    std::erase_if(other.options, [](const ExecutionVariant& variant) { return variant.threads > 0; });
+    std::erase_if(other.variants, [](const ExecutionVariant& variant) { return variant.threads > 0; });
     if (!other.memory_bytes.empty()) other.memory_bytes.resize(other.devices.size(), other.memory_bytes.front());
   } else {
     other.devices.resize(as_index(count));

@@ -46,7 +46,7 @@ class Tuner {
     check();
     profile_ = obtain_profile();
     space_ = options_.space;
-    std::erase_if(space_.options, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
+    std::erase_if(space_.variants, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
     search_ = search();
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});

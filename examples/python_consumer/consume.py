@@ -31,8 +31,8 @@ def stages_of(model, plan, tokens):
 
 
 def step(stages, plan, tokens, targets):
-    """Runs one step in the order of plan.actions, on one device instead of several, each row with its device's threads. Returns the loss. Of a split backward, I computes the
-    weight gradients, too, and W has nothing left: backward() makes both at once."""
+    """Runs one step in the order of plan.actions, on one device instead of several, each row with its device's threads. Returns the loss.
+    Of a split backward, I computes the weight gradients, too, and W has nothing left: backward() makes both at once."""
     import torch
     from torch.nn import functional
 

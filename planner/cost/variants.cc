@@ -7,6 +7,7 @@
 #include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 
 namespace mptune::planner {
 namespace {
@@ -28,10 +29,6 @@ std::optional<int> class_in(const Profile& profile, const ProfileDevice& device,
   return variant.replaces_slow_kernels ? measured_class(profile, device, {variant.memory_format, false, variant.threads}) : std::nullopt;
 }
 
-std::string threads_in_words(int threads) {
-  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-}
-
 // Options of `profile` that measure what is missing. Each alone is measured in every case, so both are named only where both are new.
 std::string measuring_options(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
   const std::string threads = variant.threads > 0 ? " --threads " + std::to_string(variant.threads) : "";
@@ -46,7 +43,7 @@ Error no_costs(const Profile& profile, const ProfileDevice& device, const Execut
   const bool other_format = variant.memory_format != MemoryFormat::contiguous || variant.threads == 0;
   return {"the profile has no costs of " + device.name +
               (other_format ? std::string(" in memory format ") + name_of(variant.memory_format) : "") +
-              (variant.threads > 0 ? " with " + threads_in_words(variant.threads) : ""),
+              (variant.threads > 0 ? " with " + counted(variant.threads, "thread") : ""),
           profile.model, "profile the model again with" + measuring_options(profile, device, variant)};
 }
 

@@ -13,6 +13,8 @@
 namespace mptune::planner {
 namespace {
 
+constexpr std::int64_t kMostTimedActions = 250'000;  // timed; what has been found by then stays
+
 std::int64_t left_by(const ScheduleCosts& costs, const Action& action) {
   return bytes_left(costs.stages[as_index(action.stage)], action);
 }
@@ -106,7 +108,7 @@ class HoldingBack {
     Rows before;
     for (const std::size_t d : devices) before.push_back(rows_[d]);
     const std::vector<std::int64_t> limits = levels(before, costs_);
-    for (std::size_t low = 0, high = limits.empty() ? 0 : limits.size() - 1; low < high;) {
+    for (std::size_t low = 0, high = limits.empty() ? 0 : limits.size() - 1; low < high && timed_actions_ < kMostTimedActions;) {
       const std::size_t middle = (low + high) / 2;
       if (within(devices, before, limits[middle]))
         high = middle;
@@ -124,6 +126,7 @@ class HoldingBack {
       changed[devices[i]] = RowWithin(before[i], costs_, most_bytes).changed();
       if (changed[devices[i]].size() != before[i].size()) return false;
     }
+    for (const std::vector<Action>& row : changed) timed_actions_ += static_cast<std::int64_t>(row.size());
     const std::int64_t ns = replay_.run(changed);
     if (ns < 0 || ns > end_ns_) return false;
     rows_ = std::move(changed);
@@ -134,6 +137,7 @@ class HoldingBack {
   ScheduleReplay replay_;
   Rows rows_;
   std::int64_t end_ns_;
+  std::int64_t timed_actions_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "planner/schedule/named.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/schedule/fill.h"
 #include "planner/schedule/greedy.h"
@@ -171,10 +172,12 @@ Rows interleaved_1f1b_rows(const Layout& layout, const ScheduleCosts&) {
   const int devices = layout.devices();
   const int groups = std::max(1, layout.microbatches() / devices);
   const int even = std::max(devices, (layout.microbatches() + groups - 1) / groups);
+  Rows megatrons = interleaved_rows(devices, layout.stages(), layout.microbatches(), devices);
+  if (even == devices) return megatrons;
   const ScheduleCosts textbook{std::vector<StageCosts>(as_index(layout.stages())), {}};
   BestSpan best(layout, textbook);
-  best.consider(interleaved_rows(devices, layout.stages(), layout.microbatches(), devices));
-  if (even > devices) best.consider(interleaved_rows(devices, layout.stages(), layout.microbatches(), even));
+  best.consider(std::move(megatrons));
+  best.consider(interleaved_rows(devices, layout.stages(), layout.microbatches(), even));
   return best.take();
 }
 

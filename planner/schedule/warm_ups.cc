@@ -103,7 +103,7 @@ class WarmUpSearch {
   }
 
   bool consider(const std::vector<int>& warm_ups) {
-    if (best_ns_ == bound_ns_ && !best_.empty()) return false;
+    if (best_ns_ == bound_ns_) return false;
     tried_actions_ += actions();
     const std::int64_t ns = replay_.run(one_forward_one_backward(layout_, warm_ups));
     if (ns < 0 || (!best_.empty() && ns >= best_ns_)) return false;

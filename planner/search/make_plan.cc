@@ -149,7 +149,7 @@ std::string recompute_in_words(const Plan& plan) {
 
 bool allows_channels_last(const SearchSpace& space) {
   const auto is = [](const ExecutionVariant& options) { return options.memory_format == MemoryFormat::channels_last; };
-  return !space.exact && std::ranges::any_of(space.options, is);
+  return !space.exact && std::ranges::any_of(space.variants, is);
 }
 
 // ", weight gradients of micro-batches 0-1, 2-3 fused"; three groups at most.

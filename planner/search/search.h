@@ -32,15 +32,15 @@ struct SearchSpace {
   std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
-  std::vector<ExecutionVariant> options;  ///< empty: the default; those that the profile has no costs for are left out
-  bool exact = false;                     ///< only plans for which is_exact()
-  Capabilities capabilities;              ///< of the runtime; plans that need more are not ranked
+  std::vector<ExecutionVariant> variants;  ///< empty: the default; those that the profile has no costs for are left out
+  bool exact = false;                      ///< only plans for which is_exact()
+  Capabilities capabilities;               ///< of the runtime; plans that need more are not ranked
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster
   int keep = 32;                   ///< plans to return
   std::int64_t most_actions = 16'000'000;  ///< limit of the work, in simulated actions; `rejected` counts what the search did not reach
   /// Asked every few milliseconds whether the part of the time that the search may use so far, above 0 to 1, is spent: less than 1 while
-  /// more `options` are to be searched. True ends the search of these options with the plans found so far.
+  /// more `variants` are to be searched. True ends the search of this variant with the plans found so far.
   std::function<bool(double)> stop;
   std::function<void(const Candidate&)> improved;  ///< called with every executable plan that is faster than all before it
 };
@@ -134,18 +134,18 @@ struct SearchResult {
 /// memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the fastest plans
 /// that split their backward, changed where that is predicted to save at least 1 % (planner/search/fuse_weights.h). Of plans that differ
 /// only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no plan meets all choices. Plans get the
-/// cost model's execution variant; `space.options` is not read.
+/// cost model's execution variant; `space.variants` is not read.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
-/// The same over all of `space.options`, each of which is searched by itself with an equal part of the work. `classes` compare plans in the
-/// best plan's memory format. Throws Error likewise, and where the profile has costs for none of the options.
+/// The same over all of `space.variants`, each of which is searched by itself with an equal part of the work. `classes` compare plans in
+/// the best plan's memory format. Throws Error likewise, and where the profile has costs for none of the options.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const Profile& profile);
 
 /// Step time against memory: first the fastest plan of the space, then repeatedly the fastest whose largest peak is below the previous
 /// plan's and at most `share` of it, until no plan fits. With share 1: the whole Pareto front. Each plan is proved optimal or the best
 /// found. Memory falls and time rises from plan to plan. The limits of the space hold for all searches together.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
-/// The same over all of `space.options`.
+/// The same over all of `space.variants`.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share);
 
 /// What users state of one plan. Without `cuts`, stages have equal layer counts. stage_devices() of the schedule places the stages; with

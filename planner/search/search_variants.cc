@@ -144,13 +144,13 @@ SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& re
 // What the space allows and the profile has costs of. Slow kernels that cost nothing need no search of their own.
 std::vector<ExecutionVariant> searched_variants(const SearchSpace& space, const Profile& profile) {
   std::vector<ExecutionVariant> searched;
-  for (const ExecutionVariant& option : space.options) {
+  for (const ExecutionVariant& option : space.variants) {
     if (!planner::has_variant(profile, option)) continue;
     const ExecutionVariant variant = CostModel(profile, option).variant();
     const bool known = std::ranges::find(searched, variant) != searched.end();
     if (!known && (!space.exact || variant == ExecutionVariant())) searched.push_back(variant);
   }
-  if (searched.empty()) searched.push_back(space.options.empty() || space.exact ? ExecutionVariant() : space.options.front());
+  if (searched.empty()) searched.push_back(space.variants.empty() || space.exact ? ExecutionVariant() : space.variants.front());
   return searched;
 }
 

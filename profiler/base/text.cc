@@ -35,6 +35,10 @@ std::string shape_text(std::span<const std::int64_t> sizes) {
   return text;
 }
 
+std::string counted(std::int64_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
 std::string compared_time(double ratio, int decimals) {
   std::array<char, 64> text{};
   if (ratio >= 2)

@@ -19,6 +19,9 @@ namespace mptune {
 /// "3x224x224"; "" without sizes.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> sizes);
 
+/// "1 thread", "2 threads".
+[[nodiscard]] std::string counted(std::int64_t count, const std::string& word);
+
 /// Words for a ratio of two step times: "6 % slower", "6 % faster", and from a ratio of 2 on "3.4x the step time".
 /// `decimals` are digits after the point of the percentage.
 [[nodiscard]] std::string compared_time(double ratio, int decimals);

@@ -1,19 +1,6 @@
 #include "profiler/formats/operator_row.h"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 namespace mptune::profiler {
-
-OperatorModel operator_model(const std::string& name) {
-  constexpr std::array<std::pair<const char*, int>, 4> kLayers{{{"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_22B", 48}}};
-  OperatorModel model;
-  const auto known = std::ranges::find_if(kLayers, [&](const auto& published) { return name == published.first; });
-  if (known != kLayers.end()) model.layers = known->second;
-  if (name.starts_with("resnet_")) model.bytes_per_weight = 4;
-  return model;
-}
 
 bool is_of_layer(const OperatorRow& row) {
   return (row.name.starts_with("enc-") || row.name.starts_with("dec-")) && !row.name.substr(4).starts_with("final-");

@@ -19,17 +19,13 @@ struct OperatorRow {
   double backward_reserved_bytes = 0;
 };
 
-/// What operator tables do not say of their model.
+/// What operator tables do not say of their model; of published ones see planner/published/operator_models.h.
 struct OperatorModel {
   static constexpr int kMostLayers = 1000;
   int layers = 24;           ///< that the rows of one encoder layer stand for, and those of one decoder layer; at most kMostLayers
   int bytes_per_weight = 2;  ///< 2: half precision, with Adam in mixed precision; 4: single precision, with Adam in the same
   bool operator==(const OperatorModel&) const = default;
 };
-
-/// Of the published models by the name of their tables: gpt_350M and gpt_1_3B have 24 layers, gpt_2_6B and gpt_6_7B 32, gpt_13B 40, t5_22B
-/// 48; resnet_... has no such rows, and single precision. 24 layers in half precision for all other names.
-[[nodiscard]] OperatorModel operator_model(const std::string& name);
 
 /// True for rows "enc-..." and "dec-...", which describe one layer, but for the norms behind the last one ("enc-final-layernorm").
 [[nodiscard]] bool is_of_layer(const OperatorRow& row);

@@ -193,8 +193,4 @@ Profile read_operator_tables(const std::string& prefix, const OperatorModel& mod
   return profile;
 }
 
-OperatorModel operator_model_of_tables(const std::string& prefix) {
-  return operator_model(std::filesystem::path(prefix).filename().string());
-}
-
 }  // namespace mptune::profiler

@@ -36,7 +36,5 @@ namespace mptune::profiler {
 
 /// The same for all tables with this prefix ("aceso/gpt_1_3B"); the model gets the prefix' file name. Throws Error likewise.
 [[nodiscard]] Profile read_operator_tables(const std::string& prefix, const OperatorModel& model);
-/// What the name of such a prefix says of the model.
-[[nodiscard]] OperatorModel operator_model_of_tables(const std::string& prefix);
 
 }  // namespace mptune::profiler

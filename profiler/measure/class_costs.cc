@@ -7,6 +7,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/model/in_memory_format.h"
 
@@ -61,8 +62,7 @@ bool has_narrow_kernels(const Model& model) {
 }
 
 std::string in_words(const ExecutionVariant& variant) {
-  const std::string threads =
-      variant.threads == 0 ? "" : " with " + std::to_string(variant.threads) + (variant.threads == 1 ? " thread" : " threads");
+  const std::string threads = variant.threads == 0 ? "" : " with " + counted(variant.threads, "thread");
   return name_of(variant.memory_format) + threads + (variant.replaces_slow_kernels ? " with slow kernels replaced" : "");
 }
 

@@ -163,7 +163,7 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     found.objective = pipeline_objective(objective, space, tables, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
-  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, CostModel(profile, space.options.front()));
+  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, CostModel(profile, space.variants.front()));
   found.runs = set_apart_not_executable(found.result);
   if (!found.objective) found.front = front_of(space, profile);
   found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

@@ -120,7 +120,7 @@ void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
   const auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
   const SearchResult result = search_plans(space, *profile);
-  if (result.ranked.empty()) throw nothing_fits(space, result, CostModel(*profile, space.options.front()));
+  if (result.ranked.empty()) throw nothing_fits(space, result, CostModel(*profile, space.variants.front()));
 }
 
 /// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.

@@ -84,15 +84,15 @@ std::vector<int> searched_threads(const PlanChoice& choice, const std::vector<st
 }
 
 /// The default or the given one first; what the profile has no costs of is not searched.
-std::vector<ExecutionVariant> searched_options(const PlanChoice& choice, const std::vector<std::string>& devices) {
+std::vector<ExecutionVariant> searched_variants(const PlanChoice& choice, const std::vector<std::string>& devices) {
   std::vector<MemoryFormat> formats{MemoryFormat::contiguous, MemoryFormat::channels_last};
   if (const auto format = parse_memory_format(choice)) formats = {*format};
-  std::vector<ExecutionVariant> options;
+  std::vector<ExecutionVariant> variants;
   for (const int threads : searched_threads(choice, devices))
     for (const bool replace : {false, true})
       for (const MemoryFormat format : formats)
-        if (!replace || choice.allows_replaced_kernels()) options.push_back({format, replace, threads});
-  return options;
+        if (!replace || choice.allows_replaced_kernels()) variants.push_back({format, replace, threads});
+  return variants;
 }
 
 /// A name, or the actions of a file.
@@ -240,7 +240,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
   space.exact = choice.exact;
-  space.options = searched_options(choice, names);
+  space.variants = searched_variants(choice, names);
   return space;
 }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "planner/published/operator_models.h"
 #include "planner/search/given_choices.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
@@ -159,7 +160,7 @@ profiler::OperatorModel operator_model_of(const std::string& path, profiler::Pro
     if (!layers.empty()) throw Error("only operator tables have encoder layers", "--encoder-layers", "leave it out");
     return {};
   }
-  profiler::OperatorModel model = profiler::operator_model_of_tables(path);
+  profiler::OperatorModel model = planner::published_model(path);
   model.layers = static_cast<int>(parse_whole(layers, "--encoder-layers", 1, profiler::OperatorModel::kMostLayers, model.layers));
   return model;
 }

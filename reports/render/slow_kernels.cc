@@ -10,6 +10,7 @@
 
 #include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "reports/render/table.h"
 
 namespace mptune::reports {
@@ -25,8 +26,7 @@ double factor_of(const SlowKernel& kernel) {
 /// "cpu/2, contiguous, 1 thread".
 std::string conditions_of(const DeviceClass& measured) {
   const int threads = measured.variant.threads;
-  return measured.name + ", " + name_of(measured.variant.memory_format) +
-         (threads == 0 ? "" : fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s"));
+  return measured.name + ", " + name_of(measured.variant.memory_format) + (threads == 0 ? "" : ", " + counted(threads, "thread"));
 }
 
 /// Rows by layer, the whole model last; columns by micro-batch size.

@@ -27,7 +27,7 @@ SearchSpace space_of_variants(int devices, int batch) {
   space.batch = batch;
   space.schedules = {"naive", "gpipe", "1f1b"};
   space.capabilities = tuner::kRuntime;
-  space.options = {{}, kInChannelsLast};
+  space.variants = {{}, kInChannelsLast};
   return space;
 }
 
@@ -52,7 +52,7 @@ TEST(SearchVariants, FindTheFastestPlansOfAll) {
     space.keep = 5;
     std::vector<double> best;
     std::vector<Candidate> each;
-    for (const ExecutionVariant& options : space.options) {
+    for (const ExecutionVariant& options : space.variants) {
       const SearchResult alone = search_plans(space, CostModel(profile, options));
       ASSERT_TRUE(alone.complete);
       best.push_back(alone.ranked.front().prediction.step_s);
@@ -86,11 +86,11 @@ TEST(SearchVariants, KeepTheOptionsThatWereMeasuredAndAllowed) {
   for (const Candidate& candidate : search_plans(space, both).ranked) EXPECT_TRUE(is_exact(candidate.plan));
 
   space.exact = false;
-  space.options = {kInChannelsLast};
+  space.variants = {kInChannelsLast};
   EXPECT_TRUE(std::ranges::all_of(search_plans(space, both).ranked, in_channels_last));
   EXPECT_THROW((void)search_plans(space, plain), Error);
 
-  space.options.clear();
+  space.variants.clear();
   EXPECT_TRUE(std::ranges::none_of(search_plans(space, both).ranked, in_channels_last));
 }
 
@@ -98,7 +98,7 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
   const Profile profile = testing::make_profile({.layers = 4, .devices = 2});
   SearchSpace space = space_of_variants(2, 4);
   const std::int64_t once = search_plans(space, profile).simulated;
-  space.options = {{}, {.replaces_slow_kernels = true}};
+  space.variants = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, profile);
   EXPECT_EQ(result.simulated, once);
   for (const Candidate& candidate : result.ranked) EXPECT_TRUE(is_exact(candidate.plan));
@@ -107,7 +107,7 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
 TEST(SearchVariants, PlansThatReplaceSlowKernelsAreProposedWhereThatPays) {
   const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
   SearchSpace space = space_of_variants(2, 4);
-  space.options = {{}, {.replaces_slow_kernels = true}};
+  space.variants = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 0.5));
   ASSERT_TRUE(result.complete);
   const Candidate& best = result.ranked.front();
@@ -124,7 +124,7 @@ TEST(SearchVariants, PlansThatReplaceKernelsForNothingAreLeftOut) {
   const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
   SearchSpace space = space_of_variants(2, 4);
   const SearchResult exact = search_plans(space, plain);
-  space.options = {{}, {.replaces_slow_kernels = true}};
+  space.variants = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 1));
   ASSERT_EQ(result.ranked.size(), exact.ranked.size());
   for (std::size_t i = 0; i < result.ranked.size(); ++i) EXPECT_EQ(result.ranked[i].plan, exact.ranked[i].plan);
@@ -143,7 +143,7 @@ Profile profile_of_threads(double factor) {
 SearchSpace space_of_threads() {
   SearchSpace space = space_of_variants(3, 6);
   space.devices = {"cpu:0-3", "cpu:4-7", "cpu:8"};
-  space.options = {{}, {.threads = 1}, {.threads = 2}};
+  space.variants = {{}, {.threads = 1}, {.threads = 2}};
   return space;
 }
 
@@ -173,9 +173,9 @@ TEST(SearchVariants, NumbersOfThreadsThatNoDeviceHasAreTheDefault) {
   const Profile profile = testing::with_names(testing::make_profile({.layers = 4, .devices = 2}), {"cpu:0", "cpu:1"});
   SearchSpace space = space_of_variants(2, 4);
   space.devices = {"cpu:0", "cpu:1"};
-  space.options = {{}};
+  space.variants = {{}};
   const std::int64_t once = search_plans(space, profile).simulated;
-  space.options = {{}, {.threads = 1}, {.threads = 7}};
+  space.variants = {{}, {.threads = 1}, {.threads = 7}};
   const SearchResult result = search_plans(space, profile);
   EXPECT_EQ(result.simulated, once);
   for (const Candidate& candidate : result.ranked) EXPECT_TRUE(candidate.plan.options.threads.empty());
@@ -217,7 +217,7 @@ TEST(SearchVariants, AllCoresInChannelsLastIsABaseline) {
   space.exact = true;
   EXPECT_THAT(names(), ::testing::Not(::testing::Contains("all_cores_channels_last")));
   space.exact = false;
-  space.options = {{}};
+  space.variants = {{}};
   EXPECT_THAT(names(), ::testing::Not(::testing::Contains("all_cores_channels_last")));
 }
 

@@ -101,19 +101,11 @@ TEST(OperatorTables, RepeatTheLayersOfEncoderAndDecoder) {
 TEST(OperatorTables, SinglePrecisionHoldsLessPerWeight) {
   const std::string text = kOperatorHeader + "conv,1,2,0,8,3,1,1,1\n";
   const Profile half = profile_of_operators({{1, operators_of(text)}}, "here"),
-                single = profile_of_operators({{1, operators_of(text)}}, "here", operator_model("resnet_2B"));
+                single = profile_of_operators({{1, operators_of(text)}}, "here", {.bytes_per_weight = 4});
   EXPECT_EQ(half.optimizer_state_factor, 6) << "a copy and two moments of 4 bytes for a weight of 2";
   EXPECT_EQ(single.optimizer_state_factor, 2) << "two moments";
   EXPECT_EQ(half.layers.at(0).parameters_bytes, single.layers.at(0).parameters_bytes);
   EXPECT_EQ(half.layers.at(0).parameters, 2 * single.layers.at(0).parameters);
-}
-
-TEST(OperatorModels, OfPublishedNames) {
-  for (const auto& [name, layers] :
-       {std::pair("gpt_350M", 24), {"gpt_1_3B", 24}, {"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_3B", 24}})
-    EXPECT_EQ(operator_model(name), (OperatorModel{layers, 2})) << name;
-  EXPECT_EQ(operator_model("resnet_13B").bytes_per_weight, 4);
-  EXPECT_EQ(operator_model("mine"), OperatorModel());
 }
 
 using TableFiles = testing::Files;
@@ -141,14 +133,14 @@ TEST(PublishedTables, AreRead) {
     GTEST_SKIP() << "needs the tables of Aceso";
   }
   for (const char* name : {"gpt_350M", "gpt_1_3B"}) {
-    const Profile profile = read_operator_tables(folder + "/" + name, operator_model(name));
+    const Profile profile = read_operator_tables(folder + "/" + name, {});
     EXPECT_EQ(profile.layers.size(), 315U);
     EXPECT_EQ(profile.edges.size(), 314U);
     std::vector<int> sizes;
     for (const LayerCost& cost : profile.classes.at(0).layers.at(2).by_samples) sizes.push_back(cost.samples);
     EXPECT_EQ(sizes, (std::vector<int>{1, 2, 4, 8}));
   }
-  const Profile large = read_operator_tables(folder + "/gpt_1_3B", operator_model("gpt_1_3B"));
+  const Profile large = read_operator_tables(folder + "/gpt_1_3B", {});
   EXPECT_EQ(large.layers[2].parameters, 3 * 2048 * 2048) << "queries, keys and values of 2048 features: MB is MiB, two bytes each";
 }
 

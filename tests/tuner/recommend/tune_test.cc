@@ -1,5 +1,4 @@
-#include "tuner/tune.h"
-
+// What tune recommends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,91 +11,12 @@
 #include "profiler/base/error.h"
 #include "profiler/store/store.h"
 #include "reports/render/recommendation_text.h"
-#include "tests/support/tuner_fakes.h"
 #include "tests/support/variants.h"
-#include "tuner/live/worker_process.h"
+#include "tests/tuner/recommend/tune_fixture.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::tuner {
 namespace {
-
-/// A study, a simulated machine and a clock that only its steps move.
-class Tune : public ::testing::Test {
- protected:
-  void SetUp() override { interrupt_flag() = 0; }
-  void TearDown() override { interrupt_flag() = 0; }
-
-  void build(const testing::FakeMachine& machine, SimulatedRunner::Options simulated, double start_s = 1) {
-    simulated.start_s = start_s;
-    machine_ = machine;
-    profile_ = testing::fake_profile(machine);
-    cost_ = std::make_unique<CostModel>(profile_);
-    inner_ = std::make_unique<SimulatedRunner>(*cost_, simulated);
-    runner_ = std::make_unique<testing::ClockedRunner>(*inner_, now_, start_s);
-    options_.space = testing::fake_space(machine);
-    options_.budget_s = 150;
-    services_.measure = [this](double budget_s) {
-      ++measured_;
-      now_ += budget_s;
-      return profile_;
-    };
-    services_.record = [this](const Plan&, const std::string& name) {
-      recorded_.push_back(name);
-      now_ += 2;
-    };
-    services_.runner = runner_.get();
-    services_.clock = [this] { return now_; };
-    services_.progress = [this](const std::string&, double fraction) {
-      EXPECT_GE(fraction, 0);
-      EXPECT_LE(fraction, 1);
-      ++told_;
-    };
-  }
-
-  TuneResult run(Study::Open mode = Study::Open::create) {
-    Study study(folder_ / "study", mode);
-    return tune(options_, study, services_);
-  }
-
-  Error error_of_run(Study::Open mode = Study::Open::create) {
-    try {
-      static_cast<void>(run(mode));
-    } catch (const Error& error) {
-      return error;
-    }
-    ADD_FAILURE() << "no error";
-    return Error("", "", "", ExitCode::done);
-  }
-
-  // The fastest plan that the runner holds for true, among the simulated ones and the baselines.
-  double true_best() const {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Candidate& candidate : search_plans(options_.space, *cost_).ranked) best = std::min(best, inner_->truth(candidate.plan));
-    for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers)) best = std::min(best, inner_->truth(baseline.plan));
-    return best;
-  }
-
-  testing::TemporaryFolder folder_;
-  testing::FakeMachine machine_;
-  Profile profile_;
-  std::unique_ptr<CostModel> cost_;
-  std::unique_ptr<SimulatedRunner> inner_;
-  std::unique_ptr<testing::ClockedRunner> runner_;
-  TuneOptions options_;
-  TuneServices services_;
-  double now_ = 100;
-  int measured_ = 0;
-  int told_ = 0;
-  std::vector<std::string> recorded_;
-};
-
-// Steps of about half a second, as a small ResNet on one core.
-testing::FakeMachine half_second_machine() {
-  testing::FakeMachine machine;
-  machine.base_s = 0.0015;
-  machine.fixed_s = 0.001;
-  return machine;
-}
 
 TEST_F(Tune, MeasuresEveryBaselineAndRecommendsTheTrueBest) {
   build(half_second_machine(), {.seed = 1, .noise = 0.01, .model_error = 0.04, .memory_bytes = {}});
@@ -180,139 +100,6 @@ TEST_F(Tune, SleepingDevicesHoldNothingSoCapsAreTheProfiles) {
     for (const Series::Entry& entry : series.entries) EXPECT_GT(entry.plan.num_stages(), 1) << "what would not fit was run";
 }
 
-TEST_F(Tune, BudgetIsKept) {
-  for (const double start_s : {0.0, 1.0, 4.0}) {
-    for (const double budget : {12.0, 30.0, 60.0, 150.0, 600.0}) {
-      for (const double scale : {0.01, 0.3, 1.0}) {
-        testing::FakeMachine machine = half_second_machine();
-        machine.base_s *= scale;
-        machine.fixed_s *= scale;
-        build(machine, {.seed = 3, .noise = 0.02, .memory_bytes = {}}, start_s);
-        options_.space.schedules = {"gpipe", "1f1b"};
-        // A worker of its own, two steps of warm-up, five without and five with recording.
-        services_.record = [&](const Plan& plan, const std::string&) { now_ += start_s + 12 * inner_->truth(plan); };
-        options_.budget_s = budget;
-        testing::TemporaryFolder folder;
-        Study study(folder / "s", Study::Open::create);
-        const TuneResult result = tune(options_, study, services_);
-        // Two steps that are slower than predicted, where the last trial just fitted.
-        const double slack = 0.25 * inner_->truth(testing::fake_plan(0, 1));
-        EXPECT_LE(result.elapsed_s, budget + slack) << "budget " << budget << ", scale " << scale << ", start " << start_s;
-      }
-    }
-  }
-}
-
-TEST_F(Tune, TracesThatTheBudgetHasNoTimeForAreWarnings) {
-  build(half_second_machine(), {.memory_bytes = {}});
-  options_.budget_s = 20;
-  const TuneResult result = run();
-  EXPECT_LE(result.elapsed_s, options_.budget_s);
-  EXPECT_TRUE(recorded_.empty());
-  const std::vector<std::string> warnings = reports::texts_of(result.recommendation.warnings);
-  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const std::string& text) {
-    return text.find("no trace of recommended") != std::string::npos && text.find("--resume") != std::string::npos;
-  }));
-  static_cast<void>(run(Study::Open::resume));
-  EXPECT_EQ(recorded_.front(), "recommended");
-}
-
-TEST_F(Tune, ResumeRunsNothingAgain) {
-  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
-  const TuneResult first = run();
-  const int runs = runner_->runs;
-  const TuneResult second = run(Study::Open::resume);
-  EXPECT_EQ(runner_->runs, runs);
-  EXPECT_EQ(second.recommendation.recommended.trial.plan_key, first.recommendation.recommended.trial.plan_key);
-  EXPECT_EQ(second.recommendation.recommended.step_s, first.recommendation.recommended.step_s);
-  EXPECT_EQ(second.recommendation.baselines.size(), first.recommendation.baselines.size());
-  EXPECT_EQ(second.trials.size(), first.trials.size());
-  EXPECT_EQ(second.stop_reason, first.stop_reason);
-}
-
-TEST_F(Tune, ProfileOfTheStudyIsUsed) {
-  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
-  services_.measure = [this](double) {
-    ++measured_;
-    profiler::Recording recording;
-    recording.profile = profile_;
-    profiler::write_recording(recording, (folder_ / "study") + "/traces/profile.sqlite", true);
-    return profile_;
-  };
-  static_cast<void>(run());
-  static_cast<void>(run(Study::Open::resume));
-  EXPECT_EQ(measured_, 1);
-}
-
-TEST_F(Tune, TheModelIsCheckedOncePerStudyAndOneThatDiffersIsNotTuned) {
-  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
-  int checked = 0;
-  bool differs = true;
-  services_.check = [&](double budget_s) {
-    EXPECT_GT(budget_s, 0);
-    EXPECT_LT(budget_s, options_.budget_s / 4);
-    ++checked;
-    now_ += budget_s;
-    if (differs) throw Error("the pieces differ", "layer drop", "see mptune check");
-  };
-  EXPECT_EQ(error_of_run().code(), ExitCode::usage);
-  EXPECT_EQ(measured_, 0);
-  differs = false;
-  EXPECT_LE(run(Study::Open::resume).elapsed_s, options_.budget_s);
-  static_cast<void>(run(Study::Open::resume));
-  EXPECT_EQ(checked, 2);
-}
-
-TEST_F(Tune, InterruptionLosesNothingThatFinished) {
-  for (int stop_at = 0; stop_at < 12; ++stop_at) {
-    build(half_second_machine(), {.seed = 5, .memory_bytes = {}});
-    options_.space.schedules = {"gpipe", "1f1b", "zb1p"};
-    testing::TemporaryFolder folder;
-    std::set<std::string> finished;
-    runner_->before = [&](const Series& series) {
-      if (runner_->runs == stop_at) throw Error("interrupted", "", "", ExitCode::interrupted);
-      for (const Series::Entry& entry : series.entries)
-        if (series.entries.size() == 1) {
-          EXPECT_TRUE(finished.insert(plan_key(entry.plan)).second);
-        }
-    };
-    bool interrupted = false;
-    try {
-      Study study(folder / "s", Study::Open::create);
-      static_cast<void>(tune(options_, study, services_));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::interrupted);
-      interrupted = true;
-    }
-    Study study(folder / "s", Study::Open::resume);
-    if (interrupted) {
-      EXPECT_EQ(static_cast<int>(study.trials().size()), stop_at);
-    }
-    runner_->runs = stop_at + 1;
-    now_ = 0;
-    const TuneResult result = tune(options_, study, services_);
-    EXPECT_LE(inner_->truth(result.recommendation.recommended.trial.plan), 1.05 * true_best());
-  }
-}
-
-TEST_F(Tune, InterruptedOutcomeAndFlagEndIt) {
-  class Interrupting : public TrialRunner {
-   public:
-    std::vector<Trial> run(const Series& series) override {
-      Trial trial;
-      trial.name = series.entries[0].name;
-      trial.plan = series.entries[0].plan;
-      return {trial};
-    }
-  } interrupting;
-  build(half_second_machine(), {.memory_bytes = {}});
-  services_.runner = &interrupting;
-  EXPECT_EQ(error_of_run().code(), ExitCode::interrupted);
-  EXPECT_TRUE(Study(folder_ / "study", Study::Open::read).trials().empty());
-  interrupt_flag() = SIGTERM;
-  EXPECT_EQ(error_of_run(Study::Open::resume).code(), ExitCode::terminated);
-}
-
 TEST_F(Tune, MemoryCapLeadsToAPipeline) {
   testing::FakeMachine machine = half_second_machine();
   machine.parameters_bytes = 64 << 20;
@@ -333,45 +120,6 @@ TEST_F(Tune, MemoryCapLeadsToAPipeline) {
     EXPECT_NE(entry.name, "single_device");
     EXPECT_NE(entry.name, "data_parallel");
   }
-}
-
-TEST_F(Tune, NothingFitsIsInfeasible) {
-  build(half_second_machine(), {.memory_bytes = {1000, 1000}});
-  options_.space.memory_bytes = {1000, 1000};
-  options_.space.whole_machine_memory_bytes = 1000;
-  const Error error = error_of_run();
-  EXPECT_EQ(error.code(), ExitCode::infeasible);
-  EXPECT_NE(std::string(error.what()).find("bytes more"), std::string::npos) << error.what();
-}
-
-TEST_F(Tune, BudgetSpentBeforeAFirstTrialIsNoResult) {
-  build(half_second_machine(), {.memory_bytes = {}});
-  services_.measure = [this](double) {
-    now_ += 1000;
-    return profile_;
-  };
-  EXPECT_EQ(error_of_run().code(), ExitCode::no_result);
-  EXPECT_EQ(runner_->runs, 0);
-}
-
-TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
-  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
-  options_.budget_s = 60;
-  // The fourth trial hangs until hardly anything is left of the budget.
-  runner_->before = [this](const Series&) {
-    if (runner_->runs == 3) now_ += 160 - now_ - 2;
-  };
-  const TuneResult first = run();
-  EXPECT_FALSE(first.recommendation.decided);
-  const std::string last = reports::text_of(first.recommendation.warnings.back());
-  EXPECT_NE(last.find("--resume"), std::string::npos) << last;
-  EXPECT_EQ(reports::text_of(first.recommendation.advice.front()).find("no split beats"), std::string::npos);
-  runner_->before = nullptr;
-  options_.budget_s = 200;
-  const TuneResult second = run(Study::Open::resume);
-  EXPECT_GT(runner_->series_run.back().entries.size(), 3U);
-  EXPECT_TRUE(std::ranges::none_of(second.recommendation.warnings,
-                                   [](const Warning& warning) { return std::holds_alternative<NoTimeToMeasure>(warning); }));
 }
 
 TEST_F(Tune, CurrentPlanIsRacedFirst) {
@@ -416,7 +164,7 @@ TEST_F(Tune, AllCoresInChannelsLastIsRecommendedWhereItWins) {
   SimulatedRunner runner(CostModel(profile_), {.seed = 8, .model_error = 0.01, .start_s = 1, .memory_bytes = {}});
   testing::ClockedRunner clocked(runner, now_, 1);
   services_.runner = &clocked;
-  options_.space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
+  options_.space.variants = {{}, {.memory_format = MemoryFormat::channels_last}};
   const TuneResult result = run();
   EXPECT_EQ(result.recommendation.recommended.trial.name, "all_cores_channels_last");
   EXPECT_EQ(result.recommendation.recommended.description, "one device of 2 cores, channels_last");
@@ -431,27 +179,9 @@ TEST_F(Tune, AllCoresInChannelsLastIsRecommendedWhereItWins) {
   EXPECT_EQ(Study(folder_ / "study", Study::Open::resume).trials().size(), result.trials.size());
 }
 
-// Every look at the clock takes a second.
-TEST_F(Tune, ASearchThatTakesLongLeavesTimeForTrials) {
-  build(half_second_machine(), {.seed = 1, .model_error = 0.01, .memory_bytes = {}});
-  options_.budget_s = 600;
-  bool searching = false;
-  double searched_s = 0;
-  services_.progress = [&](const std::string& what, double) { searching = what == "search"; };
-  services_.clock = [&] {
-    if (searching) ++searched_s;
-    return now_ + searched_s;
-  };
-  const TuneResult result = run();
-  EXPECT_GT(searched_s, 0.1 * options_.budget_s);
-  EXPECT_LT(searched_s, 0.2 * options_.budget_s);
-  EXPECT_GE(result.trials.size(), 5u);
-  EXPECT_LE(result.elapsed_s, options_.budget_s);
-}
-
 TEST_F(Tune, FormatsThatWereNotMeasuredAreNotTried) {
   build(half_second_machine(), {.memory_bytes = {}});
-  options_.space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
+  options_.space.variants = {{}, {.memory_format = MemoryFormat::channels_last}};
   for (const Trial& trial : run().trials) EXPECT_TRUE(is_exact(trial.plan)) << trial.name;
 }
 
