@@ -80,11 +80,19 @@ double at_share(double low, double high, double share) {
   return low + (high - low) * share;
 }
 
+double in_whole_ns(double seconds) {
+  return std::round(seconds * 1e9) / 1e9;
+}
+
 // An extrapolated line may reach zero. The least plausible value below the smallest measured size is in proportion to the samples; above
 // the largest size it is the value there.
 double between(double low, double high, double share, double proportional) {
   const double value = at_share(low, high, share);
   return share < 0 ? std::max(value, proportional) : share > 1 ? std::max(value, high) : value;
+}
+
+double time_between(double low, double high, double share, double proportional) {
+  return in_whole_ns(between(low, high, share, proportional));
 }
 
 }  // namespace
@@ -241,12 +249,15 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
   const LayerTimes& high = at.high->times;
   const LayerTimes& low = at.low == nullptr ? kNothing.times : at.low->times;
   const double part = at.low == nullptr ? 0 : samples / at.low->samples;
-  LayerTimes times = {between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
-                      between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
-                      between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
-                      between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part),
-                      between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part),
+  LayerTimes times = {time_between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
+                      time_between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
+                      time_between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
+                      time_between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part),
+                      time_between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part),
                       between(low.backward_weight_s, high.backward_weight_s, at.share, low.backward_weight_s * part)};
+  // Halves of a whole are to add up to it: their sum is rounded, not the second one.
+  const double input = between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part);
+  times.backward_weight_s = in_whole_ns(in_whole_ns(input + times.backward_weight_s) - times.backward_input_s);
   // Extrapolated lines of different slopes may cross.
   times.forward_busy_s = std::max(times.forward_busy_s, times.forward_s);
   times.backward_busy_s = std::max(times.backward_busy_s, times.backward_s);
@@ -272,16 +283,18 @@ double CostModel::step_seconds(int device) const {
   return profile_.classes[class_of(device)].step_seconds;
 }
 
-double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) const {
-  return profile_.classes[class_of(device)].optimizer_seconds_per_byte * static_cast<double>(parameters_bytes);
+double CostModel::optimizer_seconds(int device, int layer) const {
+  const auto bytes = static_cast<double>(parameters_bytes(layer, layer + 1));
+  return in_whole_ns(profile_.classes[class_of(device)].optimizer_seconds_per_byte * bytes);
 }
 
 int CostModel::summing_replicas(int first_device, int replicas) const {
   return class_kind(profile_.classes[class_of(first_device)].name) == DeviceSpec::Kind::cuda ? 1 : replicas;
 }
 
-double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const {
-  return profile_.classes[class_of(device)].reduce_seconds_per_byte * static_cast<double>(parameters_bytes) * (replicas - 1) / summing;
+double CostModel::reduce_seconds(int device, int layer, int replicas, int summing) const {
+  const auto bytes = static_cast<double>(parameters_bytes(layer, layer + 1));
+  return in_whole_ns(profile_.classes[class_of(device)].reduce_seconds_per_byte * bytes * (replicas - 1) / summing);
 }
 
 std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const {

@@ -12,7 +12,8 @@
 
 namespace mptune {
 
-/// Costs of one layer at one micro-batch size on one device, interpolated.
+/// Costs of one layer at one micro-batch size on one device, interpolated. Each is a whole number of nanoseconds, so those of a stage, which
+/// are sums over its layers, do not depend on the order in which they are added.
 struct LayerTimes {
   double forward_s = 0;
   double backward_s = 0;         ///< gradients of inputs and weights in one
@@ -95,16 +96,16 @@ class CostModel {
   /// True if the sending device computes nothing while it copies; false for a link that the profile does not know.
   [[nodiscard]] bool sender_copies(int source, int destination) const;
 
-  /// Fixed cost of an action and of a step on a device; `optimizer` by bytes of parameters.
+  /// Fixed cost of an action and of a step on a device; `optimizer` of one layer's parameters, in whole nanoseconds.
   [[nodiscard]] double action_seconds(int device) const;
   [[nodiscard]] double step_seconds(int device) const;
-  [[nodiscard]] double optimizer_seconds(int device, std::int64_t parameters_bytes) const;
+  [[nodiscard]] double optimizer_seconds(int device, int layer) const;
   /// How many of a stage's replicas add up the gradients, in parallel, each for an equal part of the parameters. The sum goes to the first
   /// replica. All take part, unless the first is a GPU (of a class "cuda", "cuda/2"), which then does it alone.
   [[nodiscard]] int summing_replicas(int first_device, int replicas) const;
-  /// Seconds that this takes one of the `summing` replicas, `device`, for a stage of `parameters_bytes`, including the refresh of the
-  /// replicas' parameters. It cannot see: copies of gradients and parameters between the memories of GPUs.
-  [[nodiscard]] double reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const;
+  /// Seconds that this takes one of the `summing` replicas, `device`, for one layer, including the refresh of the replicas' parameters; in
+  /// whole nanoseconds. It cannot see: copies of gradients and parameters between the memories of GPUs.
+  [[nodiscard]] double reduce_seconds(int device, int layer, int replicas, int summing) const;
 
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.

@@ -95,7 +95,11 @@ void CostModel::add_loads() {
   }
   const std::int64_t parameters = parameters_bytes(0, layers());
   const int devices = static_cast<int>(profile_.devices.size());
-  for (int d = 0; d < devices; ++d) sum_s = std::max(sum_s, reduce_seconds(d, parameters, devices, summing_replicas(d, devices)));
+  for (int d = 0; d < devices; ++d) {
+    double device_s = 0;
+    for (int layer = 0; layer < layers(); ++layer) device_s += reduce_seconds(d, layer, devices, summing_replicas(d, devices));
+    sum_s = std::max(sum_s, device_s);
+  }
   fixed_.seconds += update_s_per_byte * static_cast<double>(parameters) + sum_s;
   per_sample_.seconds += 3 * action_s * layers();
   const SlowestLink link = slowest_link(profile_);

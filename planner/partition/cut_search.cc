@@ -16,7 +16,7 @@ constexpr int kWorthAgain = 10;                      // windows are narrowed aga
 constexpr double kGaps[] = {0.02, 0.01, 0.003};      // proved one after another
 constexpr int kMixtures = 3;                         // path mixtures tried per limit
 constexpr int kMixtureRounds = 24;                   // reweighings per mixture
-constexpr int kRangesPerNode = 128;                  // ranges in a shortest path that cost as much as a node
+constexpr int kLayersPerNode = 16;                   // layers in a shortest path, of every stage, that cost as much as a node
 constexpr int kGapDivisor = 256;                     // bisection ends at a gap of 1 / this
 
 }  // namespace
@@ -86,7 +86,7 @@ bool CutSearch::refute(std::int64_t limit_ns, Windows& windows) {
         if (paths_.path(learned).of == 1) mixture.add(paths_.path(learned));
       const std::optional<PathMixture::Least> least = mixture.least(windows);
       if (!least || least->ns * (1 - 1e-9) > static_cast<double>(limit_ns)) return true;
-      effort_.add(1 + std::int64_t{stages_} * layers_ * layers_ / 2 / kRangesPerNode);
+      effort_.add(1 + std::int64_t{stages_} * layers_ / kLayersPerNode);
       if (effort_.interrupted_before_plan()) return false;
       static_cast<void>(rater_.consider(least->cuts, rater_.best().enters_ns()));
       mixture.reweigh(*least, static_cast<double>(limit_ns));

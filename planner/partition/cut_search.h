@@ -2,11 +2,13 @@
 
 #include <cstdint>
 
+#include "planner/partition/balance_bound.h"
 #include "planner/partition/cut_rater.h"
 #include "planner/partition/cut_walk.h"
 #include "planner/partition/family.h"
 #include "planner/partition/partition.h"
 #include "planner/partition/path_bounds.h"
+#include "planner/partition/windows.h"
 
 namespace mptune::planner {
 

@@ -2,8 +2,9 @@
 
 #include <functional>
 
+#include "planner/partition/balance_bound.h"
 #include "planner/partition/cut_rater.h"
-#include "planner/partition/path_bounds.h"
+#include "planner/partition/windows.h"
 
 namespace mptune::planner {
 

@@ -5,35 +5,24 @@
 #include <vector>
 
 #include "planner/partition/prices.h"
+#include "planner/partition/range_minimum.h"
+#include "planner/partition/range_sum.h"
 #include "planner/partition/step_times.h"
+#include "planner/partition/windows.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
 
-/// The layer ranges of stages that a search has not excluded.
-struct Windows {
-  std::vector<std::vector<int>> begins;    ///< [s]: layers at which stage s may begin, ascending; [stages()]: the end of the model
-  std::vector<std::vector<int>> furthest;  ///< [s][first]: the largest end of a stage s that begins at `first`
-  std::vector<std::vector<int>> nearest;   ///< [s][first]: the smallest end
-
-  [[nodiscard]] int stages() const { return static_cast<int>(furthest.size()); }
-  [[nodiscard]] bool allows(int stage, int first, int last) const {
-    const auto s = as_index(stage);
-    const auto at = as_index(first);
-    return last >= nearest[s][at] && last <= furthest[s][at];
-  }
-  /// True if some stage may begin nowhere.
-  [[nodiscard]] bool empty() const;
-};
-
 /// Lower bounds from paths through the step: no plan is faster than any of its paths is long.
 /// The length of a path is a sum over stages and cuts, so its least length before and behind a cut is a shortest-path problem over the
-/// cuts.
+/// cuts. A stage's part is a difference of sums over layers: the nearest way on from a layer is a least value in a range, found at once.
 class PathBounds {
  public:
   static constexpr std::int64_t kFar = std::int64_t{1} << 60;
-  /// Path mixtures are used only for steps shorter than this (three days).
-  static constexpr std::int64_t kMostMixed = std::int64_t{1} << 48;
+  /// Beyond kFar, whatever is added to it or taken from it.
+  static constexpr std::int64_t kNoWay = std::int64_t{1} << 62;
+  /// Path mixtures are used only for steps shorter than this (an hour): their lengths are counted some thousand times.
+  static constexpr std::int64_t kMostMixed = std::int64_t{1} << 42;
 
   /// `prices` must outlive this.
   PathBounds(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
@@ -53,7 +42,7 @@ class PathBounds {
   /// Length of a path up to `last`, copies over that cut included, where stage `stage` is [first, last).
   /// `before`: its length up to `first`.
   [[nodiscard]] std::int64_t through(int path, int stage, int first, int last, std::int64_t before) const {
-    return before + length(paths_[as_index(path)].parts[as_index(stage)], first, last);
+    return before + paths_[as_index(path)].parts[as_index(stage)].at(first, last);
   }
   /// Least length of a path from `first`, where `stage` begins, to the end; kFar where no end can be reached.
   [[nodiscard]] std::int64_t rest(int path, int stage, int first) const {
@@ -67,58 +56,22 @@ class PathBounds {
   int narrow(std::int64_t limit_ns, Windows& windows);
 
  private:
-  // A path within a stage, and over the cut behind it.
-  struct Part {
-    std::int64_t fixed_ns = 0;
-    std::vector<std::pair<const RangeTable*, std::int64_t>> ranges;  // with their counts
-    std::vector<std::int64_t> by_cut;
-  };
   struct Bounded {
     Path path;
-    std::vector<Part> parts;                      // per stage
+    std::vector<RangeSum<std::int64_t>> parts;    // per stage: the path within it, and over the cut behind it
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
-  [[nodiscard]] static std::int64_t length(const Part& part, int first, int last) {
-    std::int64_t ns = part.fixed_ns + (part.by_cut.empty() ? 0 : part.by_cut[as_index(last)]);
-    for (const auto& [table, count] : part.ranges) ns += count * table->at(first, last);
-    return ns;
-  }
-  void add_slot(int slot, std::int64_t count, Part& part) const;
-  void find_rest(const Windows& windows, Bounded& path) const;
-  int narrow_by(int path, std::int64_t limit_ns, Windows& windows) const;
+  void find_rest(const Windows& windows, Bounded& path);
+  [[nodiscard]] std::int64_t least_rest(const Windows& windows, const Bounded& path, int stage, int first) const;
+  int narrow_by(int path, std::int64_t limit_ns, Windows& windows);
+  [[nodiscard]] std::vector<std::int64_t> narrow_stage(const Bounded& path, int stage, std::int64_t limit,
+                                                       const std::vector<std::int64_t>& before, Windows& windows) const;
+  [[nodiscard]] std::pair<int, int> reach(const Windows& windows, const Bounded& path, int stage, int first, std::int64_t left) const;
 
   const Prices& prices_;
   int stages_;
   std::vector<Bounded> paths_;
-};
-
-/// Lower bound from the slowest device. Each stage has a path along its device. The path also passes through earlier stages; what such a
-/// stage adds to all later paths is counted once (passing()). The least length of the longest path over all cuts is a min-max shortest
-/// path.
-class BalanceBound {
- public:
-  /// `rows`: a path of each stage along its device. `prices` must outlive this.
-  BalanceBound(const Prices& prices, std::vector<Path> rows);
-
-  void refresh(const Windows& windows);
-  [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
-  /// Least length of the longest device path of the stages from `stage` on, which begins at `first`, without the parts of earlier stages.
-  [[nodiscard]] std::int64_t rest(int stage, int first) const { return rest_[as_index(stage)][as_index(first)]; }
-  /// What the stage with these layers, and the copies behind it, add to the path of every later stage.
-  [[nodiscard]] std::int64_t passing(int stage, int first, int last) const { return sum(passing_, stage, first, last); }
-  /// The cut behind the stage that reaches rest(), -1 if none does.
-  [[nodiscard]] int best_last(const Windows& windows, int stage, int first) const;
-
- private:
-  using Terms = std::vector<std::vector<std::pair<int, std::int64_t>>>;  // per stage: slot and count
-  [[nodiscard]] std::int64_t sum(const Terms& terms, int stage, int first, int last) const;
-  [[nodiscard]] std::int64_t longest(int stage, int first, int last) const;
-
-  const Prices& prices_;
-  std::vector<Path> rows_;
-  Terms own_;
-  Terms passing_;
-  std::vector<std::vector<std::int64_t>> rest_;
+  std::vector<RangeMinimum<std::int64_t>> ends_;  // of the path whose rest was found last: [stage][last]
 };
 
 }  // namespace mptune::planner

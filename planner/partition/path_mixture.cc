@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "profiler/base/index.h"
 
@@ -11,6 +13,27 @@ namespace {
 
 constexpr double kShares = 1024;  // of which whole weights are made
 constexpr int kPatience = 4;      // rounds without a better mean, before weights change half as fast
+
+// Where a stage that begins at `first` ends best, and the mean from `first` on; -1 if it can't end. `ends`: the mean up to each end and on
+// from there; `rest`: from there alone.
+std::pair<int, double> nearest_end(const Windows& windows, const RangeSum<double>& part, const RangeMinimum<double>& ends,
+                                   const std::vector<double>& rest, int stage, int first) {
+  std::pair<int, double> found{-1, std::numeric_limits<double>::infinity()};
+  const auto at = as_index(stage);
+  const auto [nearest, furthest] = windows.ends(stage, first);
+  if (nearest > furthest) return found;
+  if (!part.has_open_ranges()) {
+    const int last = ends.least(nearest, furthest);
+    const double ns = ends.value(last) - part.before(first);
+    return std::isfinite(ns) ? std::pair(last, ns) : found;
+  }
+  for (const int last : windows.begins[at + 1]) {
+    if (!windows.allows(stage, first, last)) continue;
+    const double ns = rest[as_index(last)] + part.at(first, last);
+    if (ns < found.second) found = {last, ns};
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -23,51 +46,35 @@ void PathMixture::add(const Path& path) {
   paths_.push_back(path);
 }
 
-std::vector<PathMixture::Part> PathMixture::parts() const {
-  std::vector<Part> parts(as_index(stages_));
+// What each stage, and the copies behind it, add to the mean.
+std::vector<RangeSum<double>> PathMixture::parts() const {
+  std::vector<RangeSum<double>> parts(as_index(stages_), RangeSum<double>(prices_.layers()));
   for (int slot = 0; slot < prices_.slots(); ++slot) {
     double weight = 0;
     for (std::size_t path = 0; path < paths_.size(); ++path)
       if (weights_[path] > 0) weight += weights_[path] * paths_[path].count[as_index(slot)];
-    if (weight <= 0) continue;
-    Part& part = parts[as_index(prices_.stage(slot))];
-    if (prices_.kind(slot) == EventKind::copy) {
-      part.by_cut.resize(as_index(prices_.layers()) + 1, 0);
-      for (int cut = 1; cut < prices_.layers(); ++cut)
-        part.by_cut[static_cast<std::size_t>(cut)] += weight * static_cast<double>(prices_.ns(slot, 0, cut));
-      continue;
-    }
-    part.fixed_ns += weight * static_cast<double>(prices_.fixed_ns(slot));
-    const auto same = std::ranges::find(part.ranges, prices_.by_range(slot), [](const auto& known) { return known.first; });
-    if (same != part.ranges.end())
-      same->second += weight;
-    else
-      part.ranges.emplace_back(prices_.by_range(slot), weight);
+    if (weight > 0) parts[as_index(prices_.stage(slot))].add(prices_, slot, weight);
   }
   return parts;
 }
 
 std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) const {
   constexpr double kFar = std::numeric_limits<double>::infinity();
-  const std::vector<Part> all = parts();
+  const std::vector<RangeSum<double>> all = parts();
   const auto width = as_index(prices_.layers()) + 1;
   std::vector<double> rest(width, kFar);
   rest.back() = 0;
   std::vector<std::vector<int>> next(all.size(), std::vector<int>(width, -1));
   for (std::size_t s = all.size(); s-- > 0;) {
+    const int nearest = windows.begins[s + 1].front();
+    std::vector<double> ways(as_index(windows.begins[s + 1].back() - nearest) + 1, kFar);
+    for (const int last : windows.begins[s + 1]) ways[as_index(last - nearest)] = rest[as_index(last)] + all[s].upto(last);
+    RangeMinimum<double> ends;
+    ends.assign(nearest, std::move(ways));
     std::vector<double> now(width, kFar);
-    const Part& part = all[s];
     for (const int first : windows.begins[s]) {
       const auto at = as_index(first);
-      for (const int last : windows.begins[s + 1]) {
-        const auto end = as_index(last);
-        if (!windows.allows(static_cast<int>(s), first, last)) continue;
-        double ns = part.fixed_ns + rest[end] + (part.by_cut.empty() ? 0 : part.by_cut[end]);
-        for (const auto& [table, weight] : part.ranges) ns += weight * static_cast<double>(table->at(first, last));
-        if (ns >= now[at]) continue;
-        now[at] = ns;
-        next[s][at] = last;
-      }
+      std::tie(next[s][at], now[at]) = nearest_end(windows, all[s], ends, rest, static_cast<int>(s), first);
     }
     rest = std::move(now);
   }

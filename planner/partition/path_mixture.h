@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "planner/partition/path_bounds.h"
 #include "planner/partition/prices.h"
+#include "planner/partition/range_sum.h"
 #include "planner/partition/step_times.h"
 
 namespace mptune::planner {
@@ -37,13 +37,7 @@ class PathMixture {
   [[nodiscard]] Path best() const;
 
  private:
-  // What a stage, and the copies behind it, add to the mean.
-  struct Part {
-    double fixed_ns = 0;
-    std::vector<std::pair<const RangeTable*, double>> ranges;
-    std::vector<double> by_cut;
-  };
-  [[nodiscard]] std::vector<Part> parts() const;
+  [[nodiscard]] std::vector<RangeSum<double>> parts() const;
   [[nodiscard]] std::vector<double> lengths(const std::vector<int>& cuts) const;
 
   const Prices& prices_;

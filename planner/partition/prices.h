@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
@@ -11,26 +13,50 @@
 
 namespace mptune::planner {
 
-/// Whole nanoseconds of something for every range [first, last) of the layers.
-class RangeTable {
+/// Whole nanoseconds of something in each layer, added up: of every range [first, last) of the layers they are a difference.
+class LayerSums {
  public:
-  [[nodiscard]] static double bytes(int layers) { return 8 * (1.0 + layers) * (1.0 + layers); }
-  explicit RangeTable(int layers) : width_(as_index(layers) + 1), ns_(width_ * width_, 0) {}
-  [[nodiscard]] std::int64_t at(int first, int last) const { return ns_[index(first, last)]; }
-  [[nodiscard]] std::int64_t& at(int first, int last) { return ns_[index(first, last)]; }
+  /// Of no layer yet.
+  LayerSums() = default;
+  /// Of the next layer.
+  void add(std::int64_t ns) { before_.push_back(before_.back() + ns); }
+  [[nodiscard]] std::int64_t before(int layer) const { return before_[as_index(layer)]; }
+  [[nodiscard]] std::int64_t at(int first, int last) const { return before(last) - before(first); }
 
  private:
-  [[nodiscard]] std::size_t index(int first, int last) const { return as_index(first) * width_ + as_index(last); }
+  std::vector<std::int64_t> before_ = {0};
+};
+
+/// Recomputation of a stage that may need none: it takes no time for a range of layers until Prices::settle() says that it is needed.
+class OpenRanges {
+ public:
+  OpenRanges(int stage, const LayerSums& all, int layers) : stage_(stage), all_(all), width_(as_index(layers) + 1) {}
+  [[nodiscard]] static double bytes(int layers) { return (1.0 + layers) * (1.0 + layers) / 8; }
+  [[nodiscard]] int stage() const { return stage_; }
+  [[nodiscard]] const LayerSums& all() const { return all_; }
+  [[nodiscard]] std::int64_t at(int first, int last) const { return recomputed(first, last) ? all_.at(first, last) : 0; }
+  void settle(int first, int last, bool recomputed) {
+    if (recomputed_.empty()) recomputed_.assign(width_ * width_, false);
+    recomputed_[as_index(first) * width_ + as_index(last)] = recomputed;
+  }
+
+ private:
+  [[nodiscard]] bool recomputed(int first, int last) const {
+    return !recomputed_.empty() && recomputed_[as_index(first) * width_ + as_index(last)];
+  }
+
+  int stage_;
+  const LayerSums& all_;
   std::size_t width_;
-  std::vector<std::int64_t> ns_;
+  std::vector<bool> recomputed_;  // empty: nowhere
 };
 
 /// Prices of a family's operations for all cuts, with the other devices idle; exactly the simulator's. A slot is one price that all
-/// operations share which take equally long in every plan. Where memory decides which stages are recomputed, recomputation
-/// takes no time until settle() says that it is needed.
+/// operations share which take equally long in every plan. Times of layers are whole nanoseconds, so those of a stage are sums over its
+/// layers. Only where memory decides which stages are recomputed, they are not (OpenRanges).
 class Prices {
  public:
-  /// Both must outlive this. slot_of() throws Error where the tables of all slots take more than kTableMemoryLimit.
+  /// Both must outlive this. slot_of() throws Error where open ranges take more than kTableMemoryLimit.
   Prices(const PartitionProblem& problem, const CostModel& cost);
 
   /// Index of the slot that prices an operation of the list, made where it is new.
@@ -44,12 +70,16 @@ class Prices {
   /// Nanoseconds of the slot where its stage has the layers [first, last).
   [[nodiscard]] std::int64_t ns(int slot, int first, int last) const {
     const Slot& s = slots_[as_index(slot)];
-    return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[as_index(last)];
+    if (!s.by_cut.empty()) return s.by_cut[as_index(last)];
+    return s.fixed_ns + (s.open != nullptr ? s.open->at(first, last) : s.layers->at(first, last));
   }
 
-  /// The parts of ns() of a slot that is no copy: a table by range and a constant.
-  [[nodiscard]] const RangeTable* by_range(int slot) const { return slots_[as_index(slot)].by_range; }
+  /// The parts of ns(). Of copies, by the cut behind the stage; empty for others.
+  [[nodiscard]] const std::vector<std::int64_t>& by_cut(int slot) const { return slots_[as_index(slot)].by_cut; }
+  /// Of others: a constant, and either sums over layers (else null) or open ranges (else null).
   [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[as_index(slot)].fixed_ns; }
+  [[nodiscard]] const LayerSums* by_layers(int slot) const { return slots_[as_index(slot)].layers; }
+  [[nodiscard]] const OpenRanges* open(int slot) const { return slots_[as_index(slot)].open; }
 
   /// Fixes whether the stage with the layers [first, last) is recomputed.
   void settle(int stage, int first, int last, bool recomputed);
@@ -60,37 +90,35 @@ class Prices {
     int stage = 0;
     EventKind kind = EventKind::forward;
     std::int64_t fixed_ns = 0;
-    const RangeTable* by_range = nullptr;
+    const LayerSums* layers = nullptr;
+    const OpenRanges* open = nullptr;
     std::vector<std::int64_t> by_cut;  // of copies, by the cut behind the stage
     bool operator==(const Slot&) const = default;
   };
-  struct Table {
+  struct Known {
     Kind kind;
     int device_class;
     int number;  // samples, or replicas
-    std::unique_ptr<RangeTable> table;
+    std::unique_ptr<LayerSums> sums;
   };
-  // Prices of the recomputation of a stage that may need none.
-  struct Open {
-    int stage;
-    const RangeTable* base;
-    std::unique_ptr<RangeTable> table;
-  };
+  // All that decides a price: phase, kind, stage, device, destination, samples, fixed cost, copy of an output.
+  using Question = std::tuple<Phase, EventKind, int, int, int, int, std::int64_t, bool>;
   [[nodiscard]] static Kind kind_of(EventKind kind);
+  [[nodiscard]] Slot make_slot(const Operation& operation, bool output);
+  [[nodiscard]] int slot_like(Slot slot);
   [[nodiscard]] Slot copy(const Operation& operation, bool output) const;
-  [[nodiscard]] bool open(int stage) const;
-  [[nodiscard]] const RangeTable* open_table(const Slot& slot);
-  [[nodiscard]] const RangeTable* table(Kind kind, int device, int number);
-  void check_memory_for_another() const;
-  [[nodiscard]] RangeTable work(Kind kind, int device, int samples) const;
-  [[nodiscard]] RangeTable end(Kind kind, int device, int replicas) const;
+  [[nodiscard]] bool is_open(int stage) const;
+  [[nodiscard]] const OpenRanges* open_ranges(int stage, const LayerSums& all);
+  [[nodiscard]] const LayerSums* sums(Kind kind, int device, int number);
+  [[nodiscard]] std::int64_t layer_ns(Kind kind, int device, int layer, int number) const;
 
   const PartitionProblem& problem_;
   const CostModel& cost_;
   std::vector<int> devices_;  // the profile's indices
-  std::vector<Table> tables_;
-  std::vector<Open> open_;
+  std::vector<Known> known_;
+  std::vector<std::unique_ptr<OpenRanges>> open_;
   std::vector<Slot> slots_;
+  std::map<Question, int> slot_of_;
 };
 
 }  // namespace mptune::planner

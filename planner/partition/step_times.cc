@@ -149,17 +149,21 @@ void StepTimes::add_end_phase(int stage, Path& path) const {
   }
 }
 
-// A device runs all of its work, begins after a micro-batch has passed the stages before it, and ends with a whole backward, which those of
-// the stages before follow. An order may choose the replicas that do this, and which backwards are split: such work is not counted.
+// Work of a stage, and of later ones on the same device, begins after a micro-batch has passed the stages before it, and ends with a whole
+// backward, which those of the stages before follow. An order may choose the replicas that do this, and which backwards are split: such
+// work is not counted.
 std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
   std::vector<Path> paths(as_index(stages_), Path{std::vector<int>(slot_ns_.size(), 0)});
   std::vector<int> lane(paths.size(), -1);
   for (const Item& item : items_) {
-    const auto stage = as_index(prices_.stage(item.slot));
-    if (lane[stage] < 0) lane[stage] = item.lane;
+    int& known = lane[as_index(prices_.stage(item.slot))];
+    if (known < 0) known = item.lane;
+  }
+  for (const Item& item : items_) {
     const EventKind kind = prices_.kind(item.slot);
-    const bool counts = !splits || kind == EventKind::forward || kind == EventKind::copy;
-    if (lane[stage] == item.lane && counts) ++paths[stage].count[as_index(item.slot)];
+    if (splits && kind != EventKind::forward && kind != EventKind::copy) continue;
+    for (int stage = 0; stage <= prices_.stage(item.slot); ++stage)
+      if (lane[as_index(stage)] == item.lane) ++paths[as_index(stage)].count[as_index(item.slot)];
   }
   std::vector<std::vector<std::vector<int>>> passed = {actions(EventKind::forward), copies(false)};
   const std::vector<std::vector<int>> backwards = actions(EventKind::backward);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -11,6 +12,7 @@ namespace mptune::planner {
 namespace {
 
 constexpr int kHalvings = 40;
+constexpr int kQuantiles = 32;
 
 // A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {
@@ -38,6 +40,25 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
   return false;
 }
 
+// Several stages on a device: the least step over the work of one micro-batch, however that is shared out to the stages and in whatever
+// order they run. Before a stage's first action a micro-batch passes the stages before, which takes `passing` of their work or more (and
+// whole backwards pass them once more after its last action). With work a of the stages from s on that are on the device of s, and r of all
+// stages from s on, of 1 in all, no step is shorter than
+//     passing * (1 - r) + m * a.
+// So a step that is longer by `e` than `passing` has room for a <= (e + passing * r) / m on each device. Filling devices from the last
+// stage on leaves every one before most room.
+double least_passes(const std::vector<std::vector<int>>& stages, double m, double passing) {
+  std::map<int, double> on;  // each device, for e = 1
+  double behind = 0;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    double& own = on[stages[s].front()];
+    const double others = behind - own;
+    own = (1 + passing * others) / (m - passing);
+    behind = others + own;
+  }
+  return passing + 1 / behind;
+}
+
 // Measured apart, the two halves of a split backward may take less than the whole.
 double least_backward_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s + times.backward_weight_s) : times.backward_s;
@@ -46,6 +67,27 @@ double least_backward_s(const LayerTimes& times, bool splits) {
 // What the stage before waits for.
 double least_input_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s) : times.backward_s;
+}
+
+// Layers whose work passes fast leave all work of others in place: the best of some bounds without the fastest layers.
+double of_filled_devices(const std::vector<std::vector<int>>& stages, double m, const std::vector<double>& all,
+                         const std::vector<double>& passing) {
+  std::vector<std::pair<double, double>> layers;  // what passes over work, and work, of one micro-batch on average
+  for (std::size_t layer = 1; layer < all.size(); ++layer) {
+    const double work = (all[layer] - all[layer - 1]) / m;
+    if (work > 0) layers.emplace_back(std::min(1.0, (passing[layer] - passing[layer - 1]) / work), work);
+  }
+  std::sort(layers.begin(), layers.end(), std::greater<>());
+  double best = 0;
+  double work = 0;
+  std::size_t next_try = layers.size() / 2;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    work += layers[i].second;
+    if (i + 1 < next_try && i + 1 < layers.size()) continue;
+    next_try = i + 1 + std::max<std::size_t>(1, layers.size() / kQuantiles);
+    best = std::max(best, work * least_passes(stages, m, layers[i].first));
+  }
+  return best;
 }
 
 // Of each device, the first stage that it runs.
@@ -170,6 +212,8 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   std::vector<int> cuts;
   if (seats > devices.size()) {
     low = std::max(low, everything / static_cast<double>(devices.size()));
+    if (!splits) low = std::max(low, everything / m);  // a micro-batch is on one device at a time
+    if (!helps && m > 1) low = std::max(low, of_filled_devices(stages, m, fastest.all, splits ? fastest.once_out : fastest.once));
     for (std::size_t s = 1; s < stages.size(); ++s) {
       const double share = fastest.all.back() * static_cast<double>(s) / static_cast<double>(stages.size());
       cuts.push_back(static_cast<int>(std::upper_bound(fastest.all.begin(), fastest.all.end(), share) - fastest.all.begin()) - 1);

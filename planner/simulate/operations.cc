@@ -33,19 +33,24 @@ Price part_of(const Price& whole, std::int64_t alone) {
   return {alone, std::llround(static_cast<double>(whole.extra) * std::min(1.0, share))};
 }
 
-Price rounded(double alone_s, double busy_s, bool slowed) {
-  const std::int64_t alone = to_ns(alone_s);
-  return {alone, slowed ? std::max<std::int64_t>(0, to_ns(busy_s) - alone) : 0};
-}
+// Sums over layers, in whole nanoseconds.
+struct StageTimes {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+  std::int64_t forward_busy = 0;
+  std::int64_t backward_busy = 0;
+  std::int64_t backward_input = 0;
+  std::int64_t backward_weight = 0;
 
-void add_layer(const LayerTimes& times, LayerTimes& sum) {
-  sum.forward_s += times.forward_s;
-  sum.backward_s += times.backward_s;
-  sum.forward_busy_s += times.forward_busy_s;
-  sum.backward_busy_s += times.backward_busy_s;
-  sum.backward_input_s += times.backward_input_s;
-  sum.backward_weight_s += times.backward_weight_s;
-}
+  void add(const LayerTimes& times) {
+    forward += to_ns(times.forward_s);
+    backward += to_ns(times.backward_s);
+    forward_busy += to_ns(times.forward_busy_s);
+    backward_busy += to_ns(times.backward_busy_s);
+    backward_input += to_ns(times.backward_input_s);
+    backward_weight += to_ns(times.backward_weight_s);
+  }
+};
 
 class Lister {
  public:
@@ -77,8 +82,8 @@ class Lister {
     for (int s = 0; s < plan_.num_stages(); ++s) list_reduction(s);
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const int device = stage(s).devices.front();
-      const double seconds = cost_.optimizer_seconds(devices_[as_index(device)], parameters(s));
-      add_end(EventKind::optimizer, Phase::optimizer, s, device, to_ns(seconds));
+      add_end(EventKind::optimizer, Phase::optimizer, s, device,
+              sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));
     }
     return std::move(result_);
   }
@@ -89,7 +94,13 @@ class Lister {
 
   [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
   [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * microbatches_ + as_index(microbatch); }
-  [[nodiscard]] std::int64_t parameters(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
+
+  template <typename SecondsOf>
+  [[nodiscard]] std::int64_t sum_of_layers(int s, const SecondsOf& seconds_of) const {
+    std::int64_t ns = 0;
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) ns += to_ns(seconds_of(layer));
+    return ns;
+  }
 
   // Devices take turns; each lists its actions until an input is missing. Every such order gives the same times.
   void list_actions() {
@@ -281,8 +292,8 @@ class Lister {
     const int summing = cost_.summing_replicas(devices_[as_index(devices.front())], replicas);
     for (int r = 0; r < summing; ++r) {
       const int device = devices[as_index(r)];
-      const double seconds = cost_.reduce_seconds(devices_[as_index(device)], parameters(s), replicas, summing);
-      add_end(EventKind::reduce, Phase::reduce, s, device, to_ns(seconds));
+      add_end(EventKind::reduce, Phase::reduce, s, device,
+              sum_of_layers(s, [&](int layer) { return cost_.reduce_seconds(devices_[as_index(device)], layer, replicas, summing); }));
     }
   }
 
@@ -307,25 +318,26 @@ class Lister {
   }
 
   StagePrices price(const Stage& of, int device, int samples) {
-    LayerTimes all;
-    LayerTimes early;
-    LayerTimes inside;
+    StageTimes all;
+    StageTimes early;
+    StageTimes inside;
     const int first_early = first_recomputed_early(of);
     for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
       const LayerTimes times = cost_.layer(devices_[as_index(device)], layer, samples);
-      add_layer(times, all);
-      if (recomputes_layer(of.recompute, layer)) add_layer(times, layer < first_early ? inside : early);
+      all.add(times);
+      if (recomputes_layer(of.recompute, layer)) (layer < first_early ? inside : early).add(times);
     }
     const bool slowed = result_.neighbours[as_index(device)] > 0;
+    const auto price = [&](std::int64_t alone, std::int64_t busy) {
+      return Price{alone, slowed ? std::max<std::int64_t>(0, busy - alone) : 0};
+    };
     StagePrices prices;
-    prices.forward = rounded(all.forward_s, all.forward_busy_s, slowed);
-    prices.backward = rounded(all.backward_s, all.backward_busy_s, slowed);
-    prices.early = rounded(early.forward_s, early.forward_busy_s, slowed);
-    prices.inside = rounded(inside.forward_s, inside.forward_busy_s, slowed);
-    // The sum is rounded, not the weight gradients alone, so that both parts add up to the whole.
-    const std::int64_t input = to_ns(all.backward_input_s);
-    prices.input = part_of(prices.backward, input);
-    prices.weight = part_of(prices.backward, to_ns(all.backward_input_s + all.backward_weight_s) - input);
+    prices.forward = price(all.forward, all.forward_busy);
+    prices.backward = price(all.backward, all.backward_busy);
+    prices.early = price(early.forward, early.forward_busy);
+    prices.inside = price(inside.forward, inside.forward_busy);
+    prices.input = part_of(prices.backward, all.backward_input);
+    prices.weight = part_of(prices.backward, all.backward_weight);
     return prices;
   }
 

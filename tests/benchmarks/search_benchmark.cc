@@ -61,5 +61,44 @@ BENCHMARK(search_time)
     ->ArgsProduct({{62}, {8}, {1, 32}, {whole, split, helping}})
     ->Unit(benchmark::kMillisecond);
 
+// What a search of limited time finds: the gap between its best plan and its bound, in percent. `microbatches` 0: the search chooses.
+// `schedules` 0: all; 1: 1f1b.
+void gap_in_time(benchmark::State& state) {
+  const int devices = static_cast<int>(state.range(1));
+  const CostModel cost = unequal_profile(static_cast<int>(state.range(0)), devices);
+  SearchSpace space;
+  for (int d = 0; d < devices; ++d) space.devices.push_back("cpu:" + std::to_string(d));
+  space.batch = std::max<int>(512, static_cast<int>(state.range(2)));
+  if (state.range(2) > 0) space.microbatch_counts = {static_cast<int>(state.range(2))};
+  if (state.range(3) > 0) space.schedules = {"1f1b"};
+  space.capabilities.split_backward = true;
+  const double seconds = static_cast<double>(state.range(4)) / 1000;
+  SearchResult result;
+  double ms = 0;
+  for (auto _ : state) {
+    const double started = cpu_ms();
+    space.stop = [&](double part) { return cpu_ms() - started > 1e3 * seconds * part; };
+    result = search_plans(space, cost);
+    ms = cpu_ms() - started;
+  }
+  state.counters["search_ms"] = ms;
+  state.counters["gap_percent"] = 100 * (1 - result.lower_bound_s / result.ranked.front().prediction.step_s);
+  state.SetLabel(describe(result.ranked.front().plan));
+}
+BENCHMARK(gap_in_time)
+    ->ArgNames({"layers", "devices", "microbatches", "schedules", "ms"})
+    ->Args({100, 8, 0, 1, 100})
+    ->Args({100, 8, 0, 1, 20'000})
+    ->Args({100, 8, 0, 0, 1'000})
+    ->Args({100, 8, 0, 0, 20'000})
+    ->Args({100, 32, 0, 0, 5'000})
+    ->Args({100, 64, 0, 0, 5'000})
+    ->Args({400, 16, 0, 0, 1'000})
+    ->Args({400, 16, 0, 0, 5'000})
+    ->Args({1'000, 4, 0, 0, 5'000})
+    ->Args({1'000, 64, 512, 0, 30'000})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace mptune::testing

@@ -123,13 +123,29 @@ TEST(Partition, SimulatesNoPlanTwice) {
   for (std::size_t k = 0; k < alone.best.size(); ++k) EXPECT_EQ(again.best[k].plan, alone.best[k].plan);
 }
 
+TEST(Partition, CutsFiveThousandLayers) {
+  const CostModel cost(make_profile({.layers = 5'000, .devices = 2}));
+  PartitionProblem problem = straight(2, ones(2));
+  const PartitionResult best = partition(problem, cost);
+  ASSERT_TRUE(best.complete);
+  Plan plan = best.best.front().plan;
+  for (const int by : {-1, 1}) {
+    plan.stages[0].last_layer += by;
+    plan.stages[1].first_layer += by;
+    EXPECT_GE(predict(plan, cost).step_s, static_cast<double>(best.best.front().step_ns) * 1e-9 - 1e-12);
+  }
+}
+
 TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
-  const CostModel cost(make_profile({.layers = 20'000, .devices = 2}));
+  const CostModel cost(make_profile({.layers = 150'000, .devices = 2}));
+  PartitionProblem problem = straight(2, ones(2));
+  problem.memory_bytes = {1 << 20, 1 << 20};
+  problem.recompute_for_memory = true;
   try {
-    static_cast<void>(partition(straight(2, ones(2)), cost));
+    static_cast<void>(partition(problem, cost));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("20000 layers take tables of about 3 GiB"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("150000 layers take tables of about"));
     EXPECT_THAT(error.remedy(), ::testing::HasSubstr("merge layers"));
   }
 }

@@ -50,7 +50,7 @@ TEST(Anytime, TheFirstPlanIsTheFirstThatFits) {
 
 TEST(Anytime, StopsAtOnce) {
   std::mt19937 random(52);
-  const CostModel cost(make_profile(testing::random_shape(random, 30, 6), testing::random_factors(random, 30)));
+  const CostModel cost = for_pipelines(random, 30, 6);
   SearchSpace space = space_of(6, 64);
   space.keep = 4;
   int asked = 0;
@@ -67,14 +67,14 @@ TEST(Anytime, StopsAtOnce) {
 }
 
 // 62 layers on 8 devices: over a thousand families. The un-pipelined plans come unasked, a pipeline with the next simulation, better ones
-// with every thousand questions; whoever says stop is not asked again, and has a bound that holds.
+// later; whoever says stop is not asked again, and has a bound that holds.
 TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
   std::mt19937 random(1);
   testing::ProfileShape shape = testing::random_shape(random, 62, 8);
   shape.sender_copies = false;
   shape.reduce_s_per_byte = 1e-4;
   const CostModel cost(make_profile(shape, testing::random_factors(random, 62)));
-  double before_s = 1e9;
+  std::vector<double> steps;
   std::int64_t unpipelined = 0;
   for (const int questions : {1, 2, 200, 4000, 12000}) {
     SCOPED_TRACE(questions);
@@ -89,14 +89,15 @@ TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
     EXPECT_FALSE(result.complete);
     EXPECT_EQ(result.ranked.at(0).prediction.step_s, told_s);
     EXPECT_LT(result.lower_bound_s, told_s);
-    EXPECT_EQ(result.best_pipeline, questions == 1 ? -1 : 0);
+    EXPECT_EQ(result.best_pipeline < 0, questions == 1);
     if (questions == 1) unpipelined = result.simulated;
     if (questions == 2) {
       EXPECT_EQ(result.simulated, unpipelined + 1);
     }
-    EXPECT_TRUE(questions == 200 ? told_s <= before_s : told_s < before_s);
-    before_s = told_s;
+    steps.push_back(told_s);
   }
+  EXPECT_TRUE(std::ranges::is_sorted(steps, std::ranges::greater{}));
+  EXPECT_LT(steps.back(), 0.95 * steps.front());
 }
 
 TEST(NotExecutable, IsListedWhereItIsFaster) {

@@ -113,7 +113,7 @@ CostModel even_cost(int layers, double bytes_per_second) {
 }
 
 TEST(SearchStages, FindsMoreThanTwoStagesPerDeviceWhereTheyAreFastest) {
-  const CostModel cost = even_cost(7, 1e12);
+  const CostModel cost = even_cost(8, 1e12);
   SearchSpace space = small_space(2, 12);
   space.microbatch_counts = {4};
   const SearchResult result = search_plans(space, cost);
@@ -134,8 +134,8 @@ TEST(SearchStages, FindsMoreThanTwoStagesPerDeviceWhereTheyAreFastest) {
   const Candidate& pipeline = result.ranked[as_index(result.best_pipeline)];
   EXPECT_LE(step(pipeline), fastest_s[2] + 1e-12);
   EXPECT_EQ(pipeline.plan.num_stages(), 6);
-  EXPECT_EQ(result.stages_per_device.searched, 3);
-  EXPECT_EQ(result.stages_per_device.possible, 3);
+  EXPECT_EQ(result.stages_per_device.searched, 4);
+  EXPECT_EQ(result.stages_per_device.possible, 4);
 }
 
 // Thirty layers on two devices allow fifteen stages on each.

@@ -43,7 +43,8 @@ class Oracle {
     for (const Stage& stage : plan_.stages) {
       double start = end + std::max(reduced[stage.devices[0]], updated[stage.devices[0]]);
       start = std::max(start, end + summed[&stage]);
-      const double finish = start + cost_.optimizer_seconds(stage.devices[0], cost_.parameters_bytes(stage.first_layer, stage.last_layer));
+      double finish = start;
+      for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) finish += cost_.optimizer_seconds(stage.devices[0], layer);
       updated[stage.devices[0]] = finish - end;
       last = std::max({last, finish});
     }
