@@ -166,27 +166,40 @@ class DevicePeak {
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
   }
 
-  // What the recomputed layers would save without recomputation.
-  std::int64_t dropped_bytes(int s, int microbatch) {
-    if (stage(s).recompute.mode == Recompute::Mode::all) return need(s, microbatch).saved;
-    std::int64_t bytes = 0;
-    for (const int layer : stage(s).recompute.layers) bytes += cost_.saved_activation_bytes(index_, layer, layer + 1, samples(microbatch));
-    return bytes;
+  // Of a micro-batch whose stage recomputes layers.
+  struct Recomputed {
+    std::int64_t kept = 0;     // from forward to backward
+    std::int64_t dropped = 0;  // what the recomputed layers would save without recomputation
+    std::int64_t forward = 0;  // while the forward runs, above what is kept
+  };
+
+  [[nodiscard]] Recomputed recomputed_need(const Stage& of, int size, std::int64_t saved) const {
+    Recomputed again;
+    again.kept = cost_.saved_activation_bytes(index_, of, size);
+    again.forward = planner::recomputed_forward_bytes(cost_, index_, of, size) - again.kept;
+    if (of.recompute.mode == Recompute::Mode::all) again.dropped = saved;
+    for (const int layer : of.recompute.layers) again.dropped += cost_.saved_activation_bytes(index_, layer, layer + 1, size);
+    return again;
   }
 
   struct Known {
     int stage = 0;
     int samples = 0;
     planner::StageNeed need;
+    Recomputed recomputed;  // where the stage recomputes layers
   };
 
-  const planner::StageNeed& need(int s, int microbatch) {
-    for (const Known& known : needs_)
-      if (known.stage == s && known.samples == samples(microbatch)) return known.need;
+  const Known& known(int s, int microbatch) {
     const int size = samples(microbatch);
-    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, row_.splits()))
-        .need;
+    for (const Known& known : needs_)
+      if (known.stage == s && known.samples == size) return known;
+    const Stage& of = stage(s);
+    const planner::StageNeed need = planner::stage_need(cost_, index_, of.first_layer, of.last_layer, size, row_.splits());
+    const bool recomputes = of.recompute.mode != Recompute::Mode::none;
+    return needs_.emplace_back(s, size, need, recomputes ? recomputed_need(of, size, need.saved) : Recomputed{});
   }
+
+  const planner::StageNeed& need(int s, int microbatch) { return known(s, microbatch).need; }
 
   void add_activations(int s) {
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
@@ -197,12 +210,12 @@ class DevicePeak {
       const bool recomputed = recomputes(stage(s).recompute, i);
       const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
-      const std::int64_t kept = recomputed ? cost_.saved_activation_bytes(index_, stage(s), samples(i)) : saved;
+      const std::int64_t kept = recomputed ? known(s, i).recomputed.kept : saved;
       held_.add({forward, release, kept, i});
       // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, held - saved, i});
       // What recomputation drops is held again during the backward.
-      if (recomputed) held_.add({gradient, release, dropped_bytes(s, i), i});
+      if (recomputed) held_.add({gradient, release, known(s, i).recomputed.dropped, i});
       if (s + 1 < plan_.num_stages() && row_.mine(s + 1, i)) boundaries_.add_passed_on(s, i, held_);
     }
   }
@@ -246,7 +259,8 @@ class DevicePeak {
     const planner::StageNeed& need = this->need(action.stage, largest(action));
     switch (action.kind) {
       case ActionKind::forward:
-        return recomputes(stage(action.stage).recompute, action.microbatch) ? recomputed_forward(action) : need.forward;
+        return recomputes(stage(action.stage).recompute, action.microbatch) ? known(action.stage, action.microbatch).recomputed.forward
+                                                                            : need.forward;
       case ActionKind::backward:
         return has_gradients ? need.backward : need.first_backward;
       case ActionKind::backward_input:
@@ -255,13 +269,6 @@ class DevicePeak {
         return has_gradients ? need.weight : need.first_weight;
     }
     return 0;
-  }
-
-  // Above what is kept.
-  [[nodiscard]] std::int64_t recomputed_forward(const Action& action) const {
-    const Stage& again = stage(action.stage);
-    const int size = samples(action.microbatch);
-    return planner::recomputed_forward_bytes(cost_, index_, again, size) - cost_.saved_activation_bytes(index_, again, size);
   }
 
   const Plan& plan_;

@@ -1,6 +1,7 @@
 #include "planner/partition/cut_rater.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "planner/schedule/schedule_info.h"
@@ -94,28 +95,35 @@ CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
   return any_fits_ ? Excess{} : least_seen_;
 }
 
-// The least excess over all cuts is a min-max shortest path. The lower bound of a stage's excess grows with its layers, so most ranges
-// need not be measured.
+// The least excess over all cuts is a min-max shortest path. A longer stage exceeds its cap by more, those behind it by less: the ends near
+// where both are equal are measured first, and lower bounds say that most others need not be.
 CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
-  using Found = std::pair<std::int64_t, int>;
   std::vector<Found> rest(as_index(layers_) + 1, {PathBounds::kFar, -1});
   rest.back() = {-PathBounds::kFar, -1};
   for (int s = family_.stages(); s-- > 0;) {
     std::vector<Found> now(rest.size(), {PathBounds::kFar, -1});
-    for (const int first : allowed.begins[as_index(s)]) {
-      Found& least = now[as_index(first)];
-      for (const int last : allowed.begins[as_index(s) + 1]) {
-        const Found& behind = rest[as_index(last)];
-        if (last <= first || behind.first >= least.first || memory_->least_excess(s, first, last) >= least.first) continue;
-        const StageFit& need = memory_->need(s, first, last);
-        least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
-      }
-    }
+    for (const int first : allowed.begins[as_index(s)]) now[as_index(first)] = least_from(allowed.begins[as_index(s) + 1], s, first, rest);
     rest = std::move(now);
   }
   any_fits_ = rest.front().first <= 0;
   const bool exceeds = rest.front().first > 0 && rest.front().first < PathBounds::kFar;
   return exceeds ? Excess{rest.front().first, rest.front().second} : Excess{};
+}
+
+CutRater::Found CutRater::least_from(const std::vector<int>& ends, int stage, int first, const std::vector<Found>& rest) {
+  Found least{PathBounds::kFar, -1};
+  const auto attempt = [&](int last) {
+    const Found& behind = rest[as_index(last)];
+    if (behind.first >= least.first || memory_->least_excess(stage, first, last) >= least.first) return;
+    const StageFit& need = memory_->need(stage, first, last);
+    least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
+  };
+  const auto nearest = std::upper_bound(ends.begin(), ends.end(), first);
+  const auto meet = std::partition_point(
+      nearest, ends.end(), [&](int last) { return memory_->least_excess(stage, first, last) < rest[as_index(last)].first; });
+  std::for_each(meet, ends.end(), attempt);
+  std::for_each(std::make_reverse_iterator(meet), std::make_reverse_iterator(nearest), attempt);
+  return least;
 }
 
 }  // namespace mptune::planner

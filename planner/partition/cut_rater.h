@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/partition/best_cuts.h"
@@ -55,7 +56,9 @@ class CutRater {
   [[nodiscard]] const RatedCuts& simulated(const std::vector<int>& cuts);
   [[nodiscard]] std::optional<RatedCuts> rated(const std::vector<int>& cuts, std::int64_t alone_ns);
   [[nodiscard]] bool settle(const std::vector<int>& cuts);
+  using Found = std::pair<std::int64_t, int>;  // excess and device
   [[nodiscard]] Excess smallest_of_all(const Windows& allowed);
+  [[nodiscard]] Found least_from(const std::vector<int>& ends, int stage, int first, const std::vector<Found>& rest);
   [[nodiscard]] int last_of(const std::vector<int>& cuts, int stage) const;
 
   const Family& family_;

@@ -213,7 +213,8 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   if (seats > devices.size()) {
     low = std::max(low, everything / static_cast<double>(devices.size()));
     if (!splits) low = std::max(low, everything / m);  // a micro-batch is on one device at a time
-    if (!helps && m > 1) low = std::max(low, of_filled_devices(stages, m, fastest.all, splits ? fastest.once_out : fastest.once));
+    if (!helps && m > 1 && seats == stages.size())
+      low = std::max(low, of_filled_devices(stages, m, fastest.all, splits ? fastest.once_out : fastest.once));
     for (std::size_t s = 1; s < stages.size(); ++s) {
       const double share = fastest.all.back() * static_cast<double>(s) / static_cast<double>(stages.size());
       cuts.push_back(static_cast<int>(std::upper_bound(fastest.all.begin(), fastest.all.end(), share) - fastest.all.begin()) - 1);

@@ -6,9 +6,12 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/helping.h"
 #include "planner/schedule/schedule.h"
 #include "planner/search/family_bound.h"
+
 #include "planner/simulate/schedule_costs.h"
+#include "tests/planner/random_plans.h"
 #include "tests/planner/search/spaces.h"
 
 namespace mptune::planner {
@@ -111,6 +114,60 @@ TEST(FamilyBound, HoldsForPlansThatLeaveDevicesOut) {
     Plan alone = testing::scheduled(testing::stages_of(4, {1}, testing::ones(m)), "gpipe");
     EXPECT_LE(bound.of({{0, 1}}, testing::ones(m), true).step_ns, std::llround(predict(alone, cost).step_s * 1e9)) << m;
   }
+}
+
+std::int64_t bound_of(const Plan& plan, const CostModel& cost, bool splits) {
+  std::vector<std::vector<int>> stages;
+  for (const Stage& stage : plan.stages) stages.push_back(stage.devices);
+  return FamilyBound(cost).of(stages, plan.microbatch_sizes, splits).step_ns;
+}
+
+TEST(FamilyBound, HoldsForStagesOnAnyDevicesInAnyOrder) {
+  std::mt19937 random(46);
+  for (int round = 0; round < 2'000; ++round) {
+    const int devices = std::uniform_int_distribution<int>(2, 4)(random);
+    const CostModel cost = testing::random_cost(random, 8, devices);
+    const int split = round % 3;
+    const Plan plan = testing::random_virtual_plan(random, 8, devices, split);
+    EXPECT_LE(bound_of(plan, cost, split > 0), std::llround(predict(plan, cost).step_s * 1e9)) << round;
+  }
+}
+
+TEST(FamilyBound, HoldsForSeveralStagesOnADevice) {
+  std::mt19937 random(47);
+  double closest = 0;
+  for (int round = 0; round < 300; ++round) {
+    const int devices = std::uniform_int_distribution<int>(2, 4)(random);
+    const CostModel cost = testing::random_cost(random, 12, devices);
+    for (const char* schedule : {"interleaved", "looped-bfs", "zbv", "v-half", "v-min", "list"}) {
+      PlanOptions options = testing::options_of(names(devices), 16, 12, schedule);
+      options.virtual_stages = 2;
+      options.microbatches = std::uniform_int_distribution<int>(2, 8)(random);
+      Plan plan = make_plan(options);
+      testing::draw_stages(random, plan);
+      schedule_plan(plan, schedule, cost);
+      const std::int64_t bound_ns = bound_of(plan, cost, splits_backward(plan) || std::string_view(schedule) == "list");
+      const std::int64_t step_ns = std::llround(predict(plan, cost).step_s * 1e9);
+      EXPECT_LE(bound_ns, step_ns) << schedule << " " << round;
+      closest = std::max(closest, static_cast<double>(bound_ns) / static_cast<double>(step_ns));
+    }
+  }
+  EXPECT_GT(closest, 0.9) << "the bound is worth nothing";
+}
+
+// With few micro-batches no order keeps all devices busy.
+TEST(FamilyBound, KnowsThatFewMicrobatchesLeaveDevicesIdle) {
+  const CostModel cost(make_profile({.layers = 32, .devices = 4, .forward_s = 1e-5, .backward_s = 2e-5}));
+  const auto over_work = [&](int m) {
+    Plan plan = testing::stages_of(32, std::vector<int>(8, 1), testing::ones(m));
+    for (std::size_t s = 0; s < 8; ++s) plan.stages[s].devices = {static_cast<int>(s % 4)};
+    double work_ns = 0;
+    for (int layer = 0; layer < 32; ++layer) work_ns += m * (cost.layer(0, layer, 1).forward_s + cost.layer(0, layer, 1).backward_s) * 1e9;
+    return static_cast<double>(bound_of(plan, cost, false)) / (work_ns / 4);
+  };
+  EXPECT_GT(over_work(2), 1.9) << "two of four devices";
+  EXPECT_GT(over_work(4), 1.2);
+  EXPECT_LT(over_work(64), 1.05);
 }
 
 TEST(FamilyBound, HoldsWhereMoreBytesAreCopiedFaster) {
