@@ -17,6 +17,7 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       rows_(learns_ ? times_.row_paths() : times_.row_paths_of_any_order(schedule_info(problem.schedule).rows_from == RowsFrom::search)),
       exact_(learns_ && times_.exact() && family.one_stage_per_device()),
       layers_(cost.layers()),
+      least_excess_known_(std::min(problem.least_excess_known, PathBounds::kFar)),
       paths_(prices_, family.stages()),
       best_(problem.keep, problem.longest_ns),
       known_(problem.known != nullptr ? *problem.known : rates_) {
@@ -96,12 +97,13 @@ CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
 }
 
 // The least excess over all cuts is a min-max shortest path. A longer stage exceeds its cap by more, those behind it by less: the ends near
-// where both are equal are measured first, and lower bounds say that most others need not be.
+// where both are equal are measured first, and lower bounds say that most others need not be. How far a plan stays below its caps does not
+// matter.
 CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
-  std::vector<Found> rest(as_index(layers_) + 1, {PathBounds::kFar, -1});
-  rest.back() = {-PathBounds::kFar, -1};
+  std::vector<Found> rest(as_index(layers_) + 1, {least_excess_known_, -1});
+  rest.back() = {0, -1};
   for (int s = family_.stages(); s-- > 0;) {
-    std::vector<Found> now(rest.size(), {PathBounds::kFar, -1});
+    std::vector<Found> now(rest.size(), {least_excess_known_, -1});
     for (const int first : allowed.begins[as_index(s)]) now[as_index(first)] = least_from(allowed.begins[as_index(s) + 1], s, first, rest);
     rest = std::move(now);
   }
@@ -111,12 +113,12 @@ CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
 }
 
 CutRater::Found CutRater::least_from(const std::vector<int>& ends, int stage, int first, const std::vector<Found>& rest) {
-  Found least{PathBounds::kFar, -1};
+  Found least{least_excess_known_, -1};
   const auto attempt = [&](int last) {
     const Found& behind = rest[as_index(last)];
     if (behind.first >= least.first || memory_->least_excess(stage, first, last) >= least.first) return;
     const StageFit& need = memory_->need(stage, first, last);
-    least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
+    least = std::min(least, std::max(behind, Found(std::max<std::int64_t>(0, need.excess_bytes), need.excess_device)));
   };
   const auto nearest = std::upper_bound(ends.begin(), ends.end(), first);
   const auto meet = std::partition_point(

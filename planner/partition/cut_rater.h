@@ -42,7 +42,8 @@ class CutRater {
   /// Sets the prices of the stage, with recomputation if its cap requires it. Returns false if the stage does not fit.
   [[nodiscard]] bool settle(int stage, int first, int last);
 
-  /// The least excess over a cap: of all plans where knows_memory(), else of those considered.
+  /// The least excess over a cap, but no more than PartitionProblem::least_excess_known: of all plans where knows_memory(), else of those
+  /// considered.
   /// 0 bytes if a plan fits, or if the windows allow no plan.
   struct Excess {
     std::int64_t bytes = 0;
@@ -69,6 +70,7 @@ class CutRater {
   std::optional<StageMemory> memory_;
   bool exact_;  // times_ agrees with the simulator
   int layers_;
+  std::int64_t least_excess_known_;
   PathBounds paths_;
   BestCuts best_;
   KnownRates rates_;   // of this search alone

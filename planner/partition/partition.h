@@ -25,6 +25,8 @@ struct PartitionProblem {
   /// Plans that take longer are not returned.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< after which the search ends with what it has proved
+  /// An excess over the caps of this many bytes or more is not measured: it is then said to be this, on device -1. Above 0.
+  std::int64_t least_excess_known = std::numeric_limits<std::int64_t>::max();
   KnownRates* known = nullptr;  ///< plans rated before, no longer than the costs are the same; this search adds its own. Null: none
   std::function<bool()> stop;   ///< asked before each plan is timed and while bounds are improved; true ends the search likewise
 };
@@ -51,7 +53,7 @@ struct PartitionResult {
   /// If no plan fits its caps, or the search ended before it found one that fits: by how much, and on which device, the plan that comes
   /// closest exceeds a cap. Covers all plans; only those rated if a device has several stages or rows differ from plan to plan. Else 0.
   std::int64_t smallest_excess_bytes = 0;
-  int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
+  int smallest_excess_device = -1;  ///< index into PartitionProblem::devices; -1 also at PartitionProblem::least_excess_known
 
   /// best / lower bound - 1 (gap.h): 0 is a proof that no cut is better; infinite without a plan or a bound.
   [[nodiscard]] double gap() const;

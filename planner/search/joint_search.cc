@@ -218,6 +218,13 @@ bool JointSearch::memory_chooses(const FamilyState& state) const {
   return space_.recompute.empty() && std::ranges::any_of(state.family.caps(caps_), [](std::int64_t cap) { return cap > 0; });
 }
 
+// Only the least excess of all families matters, and none where a plan fits.
+std::int64_t JointSearch::least_excess_known() {
+  if (evaluator_.ranking().fastest() != nullptr) return 1;
+  const std::int64_t known = evaluator_.result().smallest_excess_bytes;
+  return known > 0 ? known : kUnlimited;
+}
+
 PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes) {
   const Plan plan = state.family.plan(space_, equal_cuts(cost_.layers(), state.family.stages()), cost_.layers());
   PartitionProblem problem;
@@ -235,6 +242,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
   if (relative_cost > 1) most_nodes = std::min(most_nodes / relative_cost, evaluator_.work_left() / 4 / (actions * relative_cost));
   problem.most_nodes = std::max<std::int64_t>(64, most_nodes);
   problem.stop = [this] { return evaluator_.stopped(); };
+  problem.least_excess_known = least_excess_known();
   return problem;
 }
 
@@ -260,7 +268,7 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   attempt.proof.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = false;
-  if (result.smallest_excess_bytes > 0)
+  if (result.smallest_excess_device >= 0)
     evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
 }
 
@@ -319,7 +327,7 @@ void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = !rows_are_fixed;
   (rows_are_fixed ? attempt.proof.solved : attempt.proof.exhausted) = true;
-  if (result.smallest_excess_bytes > 0)
+  if (result.smallest_excess_device >= 0)
     evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
 }
 

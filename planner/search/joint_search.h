@@ -101,6 +101,7 @@ class JointSearch {
   [[nodiscard]] std::int64_t threshold_ns(Goal goal) const;
   // True if memory caps decide what a plan recomputes.
   [[nodiscard]] bool memory_chooses(const FamilyState& state) const;
+  [[nodiscard]] std::int64_t least_excess_known();
   [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes);
   PartitionResult run(const FamilyState& state, PartitionProblem& problem);
   void solve(FamilyState& state, Attempt& attempt);

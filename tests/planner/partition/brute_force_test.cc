@@ -41,6 +41,13 @@ void expect_best(const PartitionProblem& problem, const CostModel& cost) {
   } else if (truth.plans.empty()) {
     EXPECT_EQ(result.lower_bound_ns, PartitionResult::kNoPlan);
     EXPECT_EQ(result.smallest_excess_bytes, truth.smallest_excess_bytes);
+    PartitionProblem other = problem;
+    other.least_excess_known = std::max<std::int64_t>(1, truth.smallest_excess_bytes / 2);
+    const PartitionResult known = partition(other, cost);
+    EXPECT_EQ(known.lower_bound_ns, PartitionResult::kNoPlan);
+    if (known.smallest_excess_device < 0) {
+      EXPECT_EQ(known.smallest_excess_bytes, other.least_excess_known);
+    }
   } else {
     EXPECT_EQ(result.lower_bound_ns, problem.longest_ns + 1);
     EXPECT_EQ(result.smallest_excess_bytes, 0);
