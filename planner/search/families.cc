@@ -229,6 +229,11 @@ void Choices::leave_out(const std::vector<PlanFamily>& families) {
   }
 }
 
+void Choices::leave_out_stages_per_device(int virtual_stages) {
+  leave_out(1, static_cast<int>(space_.devices.size()) * virtual_stages);
+  bound_unlisted();
+}
+
 std::vector<Choices::Shape> Choices::replicated_shapes() {
   const auto devices = static_cast<int>(space_.devices.size());
   std::vector<std::vector<int>> found;

@@ -67,6 +67,8 @@ class Choices {
   [[nodiscard]] int most_virtual() const;
   /// Counts and bounds families that are not to be searched.
   void leave_out(const std::vector<PlanFamily>& families);
+  /// The same for those that with_stages_per_device() would list: at once, with a bound that holds for every plan.
+  void leave_out_stages_per_device(int virtual_stages);
   /// At least this many plans are in families that pipelines() left out, because it lists a limited number, or that were left out. 0: none.
   [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
   /// None of those takes less. Set only if unlisted_plans() > 0.

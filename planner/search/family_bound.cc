@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kHalvings = 40;
 constexpr int kQuantiles = 32;
+constexpr std::size_t kMostFilled = 8;  // stages per device; with more, work reaches every device at once
 
 // A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {
@@ -48,10 +49,12 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
 // So a step that is longer by `e` than `passing` has room for a <= (e + passing * r) / m on each device. Filling devices from the last
 // stage on leaves every one before most room.
 double least_passes(const std::vector<std::vector<int>>& stages, double m, double passing) {
-  std::map<int, double> on;  // each device, for e = 1
+  int devices = 0;
+  for (const std::vector<int>& stage : stages) devices = std::max(devices, stage.front() + 1);
+  std::vector<double> on(as_index(devices), 0);  // each device, for e = 1
   double behind = 0;
   for (std::size_t s = stages.size(); s-- > 0;) {
-    double& own = on[stages[s].front()];
+    double& own = on[as_index(stages[s].front())];
     const double others = behind - own;
     own = (1 + passing * others) / (m - passing);
     behind = others + own;

@@ -78,9 +78,8 @@ bool JointSearch::set_aside(const FamilyState& state) const {
 const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
   const FamilyState* fastest = nullptr;
   for (const FamilyState& other : states_) {
-    const bool alike = other.family.devices == state.family.devices && other.family.sizes == state.family.sizes;
-    if (!alike || other.family.helping || other.best_cuts.empty()) continue;
-    if (fastest == nullptr || other.best_s < fastest->best_s) fastest = &other;
+    if (other.family.helping || other.best_cuts.empty() || (fastest != nullptr && other.best_s >= fastest->best_s)) continue;
+    if (other.family.sizes == state.family.sizes && other.family.devices == state.family.devices) fastest = &other;
   }
   return fastest;
 }
@@ -89,11 +88,12 @@ void JointSearch::lists() {
   std::vector<std::pair<double, FamilyState*>> promising;
   for (FamilyState& state : states_) {
     if (state.family.helping || !state.family.executable() || !set_aside(state)) continue;
-    const FamilyState* alike = fastest_alike(state);
-    if (state.proof.lower_ns > threshold_ns(Goal::best))
+    if (state.proof.lower_ns > threshold_ns(Goal::best)) {
       state.proof.solved = true;
-    else if (alike != nullptr)
-      promising.emplace_back(alike->best_s, &state);
+      continue;
+    }
+    const FamilyState* alike = evaluator_.spent() ? nullptr : fastest_alike(state);
+    if (alike != nullptr) promising.emplace_back(alike->best_s, &state);
   }
   std::ranges::stable_sort(promising, {}, [](const auto& one) { return one.first; });
   FamilyState* best = nullptr;

@@ -47,10 +47,16 @@ void JointSearch::more_stages() {
   }
 }
 
-// What is slower by its bound is proved, the rest counted.
+// What is slower by its bound is proved, the rest counted. There is no time for bounds once the search was asked to stop.
 void JointSearch::leave_out_stages(int virtual_stages, bool nothing_faster) {
   using End = StagesPerDevice::End;
   for (int v = virtual_stages; v <= choices_.most_virtual(); ++v) {
+    if (evaluator_.stopped()) {
+      choices_.leave_out_stages_per_device(v);
+      stages_per_device_.possible = v;
+      stages_per_device_.end = End::not_reached;
+      continue;
+    }
     std::vector<PlanFamily> families = choices_.with_stages_per_device(v);
     std::erase_if(families, [](const PlanFamily& family) { return !family.executable(); });
     if (families.empty()) continue;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -22,9 +23,11 @@
 #include "reports/cli/plan_output.h"
 #include "reports/cli/plan_placement.h"
 #include "reports/cli/progress.h"
+#include "reports/cli/worker_calls.h"
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
 #include "reports/render/search_text.h"
+#include "tuner/live/worker_process.h"
 #include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
@@ -32,7 +35,13 @@ namespace {
 
 /// Each point of the front needs at most this share of the memory of the one before.
 constexpr double kFrontShare = 0.85;
-constexpr std::int64_t kFrontActions = 3'000'000;
+/// Limits of the work without --time, in simulated actions: the same plans on every machine, after some seconds at most as a rule.
+constexpr std::int64_t kSearchActions = 4'000'000;
+constexpr std::int64_t kFrontActions = 1'000'000;
+/// The same for each second of --time: searches share the work out to their parts.
+constexpr double kActionsPerSecond = 600'000;
+/// The part of --time that the search for the best plan may use; the front of time against memory gets the rest.
+constexpr double kSearchPart = 0.8;
 
 struct PlanCommand {
   std::string profile;
@@ -40,6 +49,7 @@ struct PlanCommand {
   std::string batch;
   std::string objective;
   std::string encoder_layers;
+  std::string time;
   PlanChoice choice;
   OutputOptions output;
 };
@@ -76,6 +86,8 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
     throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
   if (placement && objective != "max-load")
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
+  if (objective != "simulate" && !command.time.empty())
+    throw Error("--time bounds the search by simulation, not that by " + objective, "--time", "leave it out, or use --objective simulate");
   if (objective != "simulate" && !command.choice.threads.empty())
     throw Error(objective + " knows devices with one thread per core only", "--threads", "leave it out, or use --objective simulate");
   if (objective == "aceso" && format != profiler::ProfileFormat::operator_tables)
@@ -105,7 +117,8 @@ SearchResult search_by_objective(const planner::ObjectiveResult& found, const Co
 int run_placement(const PlanCommand& command, const Session& session) {
   PlanChoice without_stages = command.choice;
   without_stages.stages.clear();
-  if (without_stages.any() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() || !command.output.path.empty())
+  if (without_stages.any() || !command.time.empty() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() ||
+      !command.output.path.empty())
     throw Error("a placement graph takes only --stages, --memory and --objective", command.profile, "leave the other options out");
   return plan_placement(command.profile, command.choice.stages, command.memory, session);
 }
@@ -142,9 +155,46 @@ bool set_apart_not_executable(SearchResult& result) {
   return best_runs;
 }
 
-std::vector<Candidate> front_of(SearchSpace space, const Profile& profile) {
-  space.most_actions = kFrontActions;
+/// When a search ends: with --time, on Ctrl-C.
+class SearchLimit {
+ public:
+  /// `time`: of --time; "": a limit of the work instead.
+  explicit SearchLimit(const std::string& time) : limit_s_(time.empty() ? 0 : parse_seconds(time, "--time")) {
+    if (!time.empty() && limit_s_ <= 0) throw Error("the time must be longer than 0", "--time", "give a time such as 10s");
+  }
+
+  /// Bounds a search by `part` of the time, or by `actions`.
+  void bound(double part, std::int64_t actions, SearchSpace& space) {
+    space.most_actions = limit_s_ > 0 ? static_cast<std::int64_t>(std::min(1e15, kActionsPerSecond * limit_s_)) : actions;
+    space.stop = [this, part](double of_part) { return interrupted() || out_of_time(part * of_part); };
+  }
+  [[nodiscard]] static bool interrupted() { return tuner::interrupt_flag().load() != 0; }
+  [[nodiscard]] double elapsed_s() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
+  [[nodiscard]] bool out_of_time(double part) const { return limit_s_ > 0 && elapsed_s() >= limit_s_ * part; }
+
+ private:
+  double limit_s_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+/// Of a command that a signal ended.
+ExitCode interrupted_code() {
+  return tuner::interrupt_flag().load() == SIGTERM ? ExitCode::terminated : ExitCode::interrupted;
+}
+
+/// Why there is no plan.
+Error no_plan(const SearchSpace& space, const SearchResult& result, const Profile& profile, const SearchLimit& limit) {
+  if (SearchLimit::interrupted())
+    return {"interrupted before a plan was found", "mptune plan", "start the command again", interrupted_code()};
+  if (limit.out_of_time(kSearchPart) && result.smallest_excess_bytes == 0)
+    return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
+  return nothing_fits(space, result, CostModel(profile, space.variants.front()));
+}
+
+std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, SearchLimit& limit) {
+  limit.bound(1, kFrontActions, space);
   space.improved = {};
+  if (SearchLimit::interrupted()) return {};
   return memory_front(space, profile, kFrontShare);
 }
 
@@ -153,7 +203,9 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   ProgressLine progress(session);
   progress.update("searching plans for " + profile.model, -1);
   space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
-  const auto started = std::chrono::steady_clock::now();
+  SearchLimit limit(command.time);
+  leave_time_to_finish();
+  limit.bound(kSearchPart, kSearchActions, space);
   Found found;
   if (objective == "simulate") {
     found.result = search_plans(space, profile);
@@ -163,11 +215,12 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     found.objective = pipeline_objective(objective, space, tables, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
-  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, CostModel(profile, space.variants.front()));
+  if (found.result.ranked.empty()) throw no_plan(space, found.result, profile, limit);
   found.runs = set_apart_not_executable(found.result);
-  if (!found.objective) found.front = front_of(space, profile);
-  found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  if (!found.objective) found.front = front_of(space, profile, limit);
+  found.search_s = limit.elapsed_s();
   space.improved = {};
+  space.stop = {};
   return found;
 }
 
@@ -240,7 +293,9 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   if (found.objective) report.lower_bound_s = 0;
   session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
                  plan_json(found, report, objective, input, path));
-  return 0;
+  if (!SearchLimit::interrupted()) return 0;
+  session.warn("interrupted: " + path + " is the best plan found so far");
+  return static_cast<int>(interrupted_code());
 }
 
 int run_plan(const PlanCommand& typed, const Session& session) {
@@ -282,6 +337,8 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--encoder-layers", command->encoder_layers,
                   "encoder layers of the model, of which Aceso's operator tables list one; default: by the published name, else 24")
       ->type_name("N");
+  app->add_option("--time", command->time, "bound of the search: 10s, 5min; default: a limited amount of work, which takes seconds")
+      ->type_name("TIME");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(

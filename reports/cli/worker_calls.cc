@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -18,6 +19,11 @@ constexpr double kSilence = 300;
 void write_all(int descriptor, const std::string& text) {
   // A failure is ignored: the process is about to end.
   [[maybe_unused]] const ssize_t written = write(descriptor, text.data(), text.size());
+}
+
+std::atomic<std::chrono::milliseconds>& time_to_finish() {
+  static std::atomic<std::chrono::milliseconds> time{std::chrono::milliseconds(600)};
+  return time;
 }
 
 }  // namespace
@@ -103,11 +109,15 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
   if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 
+void leave_time_to_finish() {
+  time_to_finish() = std::chrono::seconds(5);
+}
+
 void start_interrupt_watchdog(bool json) {
   std::thread([json] {
     while (tuner::interrupt_flag().load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     // Gives code that polls the flag time to end the command first.
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::this_thread::sleep_for(time_to_finish().load());
     const int code = tuner::interrupt_flag().load() == 15 ? 143 : 130;
     const std::string what = code == 143 ? "terminated" : "interrupted";
     write_all(STDERR_FILENO, "mptune: " + what + ": mptune; start the command again\n");
