@@ -6,6 +6,7 @@
 #include "planner/partition/path_bounds.h"
 
 namespace mptune::planner {
+
 BalanceBound::BalanceBound(const Prices& prices, std::vector<Path> rows)
     : rows_(std::move(rows)), own_(rows_.size(), RangeSum<std::int64_t>(prices.layers())), passing_(own_), ends_(rows_.size()) {
   for (int slot = 0; slot < prices.slots(); ++slot) {

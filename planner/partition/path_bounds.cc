@@ -5,6 +5,7 @@
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
+
 void PathBounds::add(const Path& path) {
   if (std::any_of(paths_.begin(), paths_.end(), [&](const Bounded& known) { return known.path == path; })) return;
   Bounded bounded{path, std::vector<RangeSum<std::int64_t>>(as_index(stages_), RangeSum<std::int64_t>(prices_.layers())), {}};

@@ -160,7 +160,7 @@ TEST(MemoryFormatOption, NamesThePlansFormat) {
 
 TEST(MemoryFormatOption, RestrictsASearch) {
   const auto searched = [](const PlanChoice& choice) {
-    return search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).options;
+    return search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).variants;
   };
   const ExecutionVariant plain, last{.memory_format = MemoryFormat::channels_last}, replaced{.replaces_slow_kernels = true};
   const ExecutionVariant last_replaced{MemoryFormat::channels_last, true};
@@ -216,7 +216,7 @@ TEST(ThreadsOption, RestrictsASearch) {
   const auto searched = [](const PlanChoice& choice) {
     std::vector<int> threads;
     for (const ExecutionVariant& variant :
-         search_space(choice, {parse_device("cpu:0-3"), parse_device("cpu:4")}, {}, 8, six_layers()).options)
+         search_space(choice, {parse_device("cpu:0-3"), parse_device("cpu:4")}, {}, 8, six_layers()).variants)
       if (variant == ExecutionVariant{.threads = variant.threads}) threads.push_back(variant.threads);
     return threads;
   };
