@@ -16,8 +16,8 @@ constexpr int kPatience = 4;      // rounds without a better mean, before weight
 
 // Where a stage that begins at `first` ends best, and the mean from `first` on; -1 if it can't end. `ends`: the mean up to each end and on
 // from there; `rest`: from there alone.
-std::pair<int, double> nearest_end(const Windows& windows, const RangeSum<double>& part, const RangeMinimum<double>& ends,
-                                   const std::vector<double>& rest, int stage, int first) {
+std::pair<int, double> best_end(const Windows& windows, const RangeSum<double>& part, const RangeMinimum<double>& ends,
+                                const std::vector<double>& rest, int stage, int first) {
   std::pair<int, double> found{-1, std::numeric_limits<double>::infinity()};
   const auto at = as_index(stage);
   const auto [nearest, furthest] = windows.ends(stage, first);
@@ -74,7 +74,7 @@ std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) con
     std::vector<double> now(width, kFar);
     for (const int first : windows.begins[s]) {
       const auto at = as_index(first);
-      std::tie(next[s][at], now[at]) = nearest_end(windows, all[s], ends, rest, static_cast<int>(s), first);
+      std::tie(next[s][at], now[at]) = best_end(windows, all[s], ends, rest, static_cast<int>(s), first);
     }
     rest = std::move(now);
   }

@@ -25,7 +25,9 @@ class FamilyBound {
   /// One stage a device: stage s with layers [a, b) cannot begin before one micro-batch is through the layers before a and, unless backward
   /// is split, not end before its gradient is back through them; between, it works off all micro-batches. For a given step time the most
   /// layers that each stage can take are found from left to right, as a larger `a` never moves the largest `b` to the left.
-  /// Several stages a device: all work over all devices. One stage on several: holds for every plan on any of them, if backward is split.
+  /// Several stages a device: all work over all devices; all work over all micro-batches, unless backward is split; and, where work can't
+  /// reach every device at once, what that leaves idle in any order of the actions. One stage on several: holds for every plan on any of
+  /// them, if backward is split.
   /// `helps`: idle devices compute weight gradients of any stage, so all work goes over all devices; each is idle until a micro-batch
   /// reaches its first stage, as no weight gradient is ready before. Holds for all rows.
   /// Requires: no more stages than layers; sizes that differ by at most one.

@@ -186,7 +186,7 @@ ExitCode interrupted_code() {
 Error no_plan(const SearchSpace& space, const SearchResult& result, const Profile& profile, const SearchLimit& limit) {
   if (SearchLimit::interrupted())
     return {"interrupted before a plan was found", "mptune plan", "start the command again", interrupted_code()};
-  if (limit.out_of_time(kSearchPart) && result.smallest_excess_bytes == 0)
+  if (limit.out_of_time(kSearchPart))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
   return nothing_fits(space, result, CostModel(profile, space.variants.front()));
 }
@@ -204,10 +204,10 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   progress.update("searching plans for " + profile.model, -1);
   space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
   SearchLimit limit(command.time);
-  leave_time_to_finish();
   limit.bound(kSearchPart, kSearchActions, space);
   Found found;
   if (objective == "simulate") {
+    leave_time_to_finish();
     found.result = search_plans(space, profile);
   } else {
     const CostModel cost(profile);

@@ -54,6 +54,10 @@ class PlanTime(CommandTest):
         self.plan(time.monotonic() - start)
         self.assertGreater(result["gap"], 0)
 
+    def test_what_was_not_found_in_time_may_fit(self):
+        self.arguments[self.arguments.index("1000s")] = "1ms"
+        self.fails(6, ["no plan that fits was found in time", "--time"], *self.arguments, "--memory", "1MB")
+
     def test_time_is_checked(self):
         for value, what in (("0s", ["longer than 0"]), ("-1s", ["--time"]), ("x", ["--time"])):
             self.arguments[self.arguments.index("--time") + 1] = value

@@ -106,8 +106,8 @@ TEST(CostModel, SplitsABackwardOfWhichOnlyTheWholeWasMeasured) {
   EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 4);
   EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_weight_s, 7) << "as measured, more than the whole";
   EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_s, 9);
-  EXPECT_NEAR(CostModel(profile).layer(0, 0, 2).backward_input_s, 5 * 4.0 / 9, 1e-9) << "as at the nearest size, not half";
-  EXPECT_NEAR(CostModel(profile).layer(0, 0, 2).backward_weight_s, 5 * 7.0 / 9, 2e-9) << "whole nanoseconds";
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 2).backward_input_s, 2.222222222) << "as at the nearest size, not half";
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 2).backward_weight_s, 3.888888889) << "5 * 7 / 9 in whole nanoseconds";
   cost.backward_weight = {};
   EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 9) << "one part alone says nothing of the other";
 }

@@ -74,9 +74,9 @@ TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
   shape.sender_copies = false;
   shape.reduce_s_per_byte = 1e-4;
   const CostModel cost(make_profile(shape, testing::random_factors(random, 62)));
-  std::vector<double> steps;
+  double before_s = 1e9;
   std::int64_t unpipelined = 0;
-  for (const int questions : {1, 2, 200, 4000, 12000}) {
+  for (const int questions : {1, 2, 20, 200, 8000, 12000}) {
     SCOPED_TRACE(questions);
     SearchSpace space = space_of(8, 32);
     space.keep = 1;
@@ -94,10 +94,9 @@ TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
     if (questions == 2) {
       EXPECT_EQ(result.simulated, unpipelined + 1);
     }
-    steps.push_back(told_s);
+    EXPECT_TRUE(questions == 2 ? told_s <= before_s : told_s < before_s) << "the first pipeline is slower";
+    before_s = told_s;
   }
-  EXPECT_TRUE(std::ranges::is_sorted(steps, std::ranges::greater{}));
-  EXPECT_LT(steps.back(), 0.95 * steps.front());
 }
 
 TEST(NotExecutable, IsListedWhereItIsFaster) {
