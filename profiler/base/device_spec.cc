@@ -57,7 +57,8 @@ std::optional<DeviceSpec::Kind> kind_named(const std::string& text) {
 
 DeviceSpec parse_device(const std::string& name) {
   if (auto device = find_device(name)) return *std::move(device);
-  throw Error("invalid device '" + name + "'", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
+  throw Error("invalid device '" + name + "'", "--devices",
+              "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2, sleep:4 or a pool, cpu:0-3/auto, separated by commas");
 }
 
 std::optional<DeviceSpec> find_device(const std::string& name) {

@@ -83,25 +83,55 @@ std::vector<DeviceSpec> automatic_devices() {
   return devices;
 }
 
+std::string names_of(const std::vector<std::string>& devices) {
+  std::string names;
+  for (const std::string& device : devices) names.append(names.empty() ? "" : ",").append(device);
+  return names;
+}
+
+void refuse_overlap(const DevicePool& pool, const std::vector<DeviceSpec>& devices) {
+  for (const DeviceSpec& device : devices) {
+    if (overlap(pool.whole, device))
+      throw Error(device.name + " overlaps with the pool " + pool.name(), "--devices", "give each core and each GPU to one of them");
+  }
+}
+
+void add_named(const std::string& name, std::vector<DeviceSpec>& devices) {
+  DeviceSpec device = parse_device(name);
+  if (device.kind != DeviceSpec::Kind::sleep) return devices.push_back(std::move(device));
+  if (device.index < 1 || device.index > DeviceSpec::kMostDevices) {
+    throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
+                "use sleep:K with K from 1 to " + std::to_string(DeviceSpec::kMostDevices));
+  }
+  for (int i = 0; i < device.index; ++i) devices.push_back(parse_device("sleep:" + std::to_string(i)));
+}
+
 }  // namespace
 
 std::vector<DeviceSpec> parse_devices(const std::string& list) {
-  if (list == "auto") return automatic_devices();
-  std::vector<DeviceSpec> devices;
+  const DeviceChoice choice = parse_device_choice(list);
+  if (!choice.pools.empty()) {
+    throw Error(choice.pools.front().name() + " leaves open how it is divided", "--devices",
+                "name the devices, such as " + names_of(even_division(choice.pools.front())) + ", or give the plan file of mptune tune");
+  }
+  return choice.devices;
+}
+
+DeviceChoice parse_device_choice(const std::string& list) {
+  DeviceChoice choice;
+  if (list == "auto") return {automatic_devices(), {}};
   for (const std::string& name : split(list, ',')) {
-    DeviceSpec device = parse_device(name);
-    if (device.kind != DeviceSpec::Kind::sleep) {
-      devices.push_back(std::move(device));
+    if (!names_pool(name)) {
+      add_named(name, choice.devices);
+      for (const DevicePool& pool : choice.pools) refuse_overlap(pool, {choice.devices.back()});
       continue;
     }
-    if (device.index < 1 || device.index > DeviceSpec::kMostDevices) {
-      throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
-                  "use sleep:K with K from 1 to " + std::to_string(DeviceSpec::kMostDevices));
-    }
-    for (int i = 0; i < device.index; ++i) devices.push_back(parse_device("sleep:" + std::to_string(i)));
+    refuse_overlap(parse_pool(name), choice.devices);
+    choice.pools.push_back(parse_pool(name));
+    for (const std::string& device : even_division(choice.pools.back())) choice.devices.push_back(parse_device(device));
   }
-  check_list(devices);
-  return devices;
+  check_list(choice.devices);
+  return choice;
 }
 
 std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/device_pool.h"
 #include "profiler/base/device_spec.h"
 
 namespace mptune {
@@ -11,8 +12,16 @@ namespace mptune {
 /// Parses `--devices`: a comma-separated list of names; `sleep:K` (K >= 1) stands for the K devices sleep:0 .. sleep:K-1;
 /// `auto` stands for all GPUs, or without GPUs for one device per core that this process may use, at most 8.
 /// Throws Error: an empty list, a duplicate or unavailable core, a missing GPU or driver, a GPU divided in two different ways, sleeping
-/// devices mixed with others.
+/// devices mixed with others, a pool.
 [[nodiscard]] std::vector<DeviceSpec> parse_devices(const std::string& list);
+/// What --devices names where a command may divide pools.
+struct DeviceChoice {
+  std::vector<DeviceSpec> devices;  ///< in the list's order, pools evenly divided
+  std::vector<DevicePool> pools;
+};
+/// parse_devices() of a list that may name pools, too: `cpu:0-15/auto`, `cuda:0/auto`. Throws Error likewise, and for a device that shares
+/// cores or a GPU with a pool.
+[[nodiscard]] DeviceChoice parse_device_choice(const std::string& list);
 /// The same for names from a plan file, where "sleep:3" is one device.
 [[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
 

@@ -49,11 +49,34 @@ TEST(DeviceSpec, RefusesOneCoreInTwoDevices) {
   EXPECT_THAT(refusal_of([&] { (void)parse_devices(both + ",cpu:" + std::to_string(cores[1])); }), HasSubstr("belongs to two devices"));
 }
 
+TEST(DeviceChoices, PoolsAreEvenlyDivided) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) {
+    GTEST_SKIP() << "needs two neighbouring cores";
+  }
+  const std::string pool = cpu_name(cores[0], cores[1]) + "/auto";
+  const DeviceChoice choice = parse_device_choice(pool);
+  EXPECT_THAT(names_of(choice.devices), ElementsAre(cpu_name(cores[0], cores[0]), cpu_name(cores[1], cores[1])));
+  ASSERT_EQ(choice.pools.size(), 1U);
+  EXPECT_EQ(choice.pools[0].name(), pool);
+  EXPECT_TRUE(parse_device_choice("sleep:2").pools.empty());
+  EXPECT_EQ(names_of(parse_device_choice("auto").devices), names_of(parse_devices("auto")));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(pool); }), HasSubstr(pool + " leaves open how it is divided"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_device_choice(pool + "," + cpu_name(cores[1], cores[1])); }),
+              HasSubstr("overlaps with the pool " + pool));
+  EXPECT_THAT(refusal_of([&] { (void)parse_device_choice(cpu_name(cores[1], cores[1]) + "," + pool); }),
+              HasSubstr("overlaps with the pool " + pool));
+  EXPECT_THAT(refusal_of([&] { (void)parse_device_choice(pool + "," + pool); }), HasSubstr("overlaps with the pool " + pool));
+  EXPECT_THAT(refusal_of([&] { (void)parse_device_choice(pool + ",sleep:2"); }), HasSubstr("mixed"));
+  EXPECT_THAT(refusal_of([] { (void)parse_device_choice("cpu:4000-4001/auto"); }), HasSubstr("core 4000 is not available"));
+}
+
 TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
   if (gpu_driver().gpus > 0) {
     GTEST_SKIP() << "there is a GPU";
   }
   EXPECT_FALSE(gpu_driver().problem.empty());
+  EXPECT_EQ(testing::error_of([] { (void)parse_device_choice("cuda:0/auto"); }).code(), ExitCode::environment);
   for (const char* name : {"cuda:0", "cuda:0/1of2"}) {
     const Error error = testing::error_of([&] { (void)parse_devices(name); });
     EXPECT_EQ(error.code(), ExitCode::environment);
