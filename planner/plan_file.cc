@@ -10,6 +10,7 @@
 #include <map>
 
 #include "planner/plan_json.h"
+#include "profiler/base/device_pool.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/new_file.h"
@@ -177,6 +178,8 @@ PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers
   file.plan = plan;
   file.modules = stage_modules(plan, layers);
   file.fingerprint = fingerprint;
+  // A pool is what the search could choose from: the plan runs on the devices that it chose.
+  if (std::ranges::any_of(fingerprint.devices, names_pool)) file.fingerprint.devices = plan.devices;
   file.created = created;
   return file;
 }

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
+#include "planner/cost/neighbours.h"
 #include "planner/cost/variants.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -98,6 +100,7 @@ double time_between(double low, double high, double share, double proportional) 
 }  // namespace
 
 CostModel::CostModel(const Profile& profile) : profile_(profile) {
+  std::vector<bool> busy_classes;
   if (profile_.layers.empty()) throw Error("the profile has no layers", profile_.model, kRemedy);
   for (const DeviceClass& device_class : profile_.classes) {
     if (device_class.layers.size() != profile_.layers.size())
@@ -106,12 +109,12 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
                   "device class " + device_class.name, kRemedy);
     if (!(device_class.allocator_reserve >= 0 && device_class.allocator_reserve <= 100))
       throw Error("the allocator's reserve is not a fraction of the bytes in use", "device class " + device_class.name, kRemedy);
-    int busy = 0;
+    bool busy = false;
     const auto first_point = static_cast<std::ptrdiff_t>(points_.size());
     for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
     for (const LayerCosts& costs : device_class.layers)
-      for (const LayerCost& cost : costs.by_samples) busy |= !cost.forward_busy.empty() || !cost.backward_busy.empty() ? 1 : 0;
-    busy_members_.push_back(busy);
+      for (const LayerCost& cost : costs.by_samples) busy = busy || !cost.forward_busy.empty() || !cost.backward_busy.empty();
+    busy_classes.push_back(busy);
     split_measured_.push_back(
         std::all_of(points_.begin() + first_point, points_.end(), [](const Point& point) { return point.held_bytes >= 0; }));
   }
@@ -119,9 +122,9 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
   add_boundaries();
   add_links();
   forbid_cuts();
-  const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(),
-                                     [&](const ProfileDevice& device) { return busy_members_[as_index(device.device_class)] != 0; });
-  for (int& count : busy_members_) count *= static_cast<int>(members);
+  planner::Neighbours neighbours = planner::neighbours_of(profile_, busy_classes);
+  neighbours_ = std::move(neighbours.others);
+  weights_ = std::move(neighbours.weights);
   input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
   add_loads();
 }
@@ -272,7 +275,7 @@ bool CostModel::extrapolated(int device, int samples) const {
 }
 
 int CostModel::neighbours(int device) const {
-  return std::max(0, busy_members_[class_of(device)] - 1);
+  return neighbours_[as_index(device)];
 }
 
 double CostModel::action_seconds(int device) const {

@@ -12,8 +12,8 @@
 
 namespace mptune {
 
-/// Costs of one layer at one micro-batch size on one device, interpolated. Each is a whole number of nanoseconds, so those of a stage, which
-/// are sums over its layers, do not depend on the order in which they are added.
+/// Costs of one layer at one micro-batch size on one device, interpolated. Each is a whole number of nanoseconds, so those of a stage,
+/// which are sums over its layers, do not depend on the order in which they are added.
 struct LayerTimes {
   double forward_s = 0;
   double backward_s = 0;         ///< gradients of inputs and weights in one
@@ -82,8 +82,11 @@ class CostModel {
   [[nodiscard]] bool extrapolated(int device, int samples) const;
   /// True if half the backward is taken for each part of a split one of some layer with parameters: only the whole was measured.
   [[nodiscard]] bool assumes_halves() const { return assumes_halves_; }
-  /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
+  /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured. Where devices of
+  /// the profile share cores or GPUs, because a pool may be divided in several ways, a device counts as many times as weight() says.
   [[nodiscard]] int neighbours(int device) const;
+  /// 1; in such a profile the device's cores, or its part of a GPU in units that do not depend on the division.
+  [[nodiscard]] int weight(int device) const { return weights_[as_index(device)]; }
 
   /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: the gradients that come back. A tensor that several
   /// layers behind the cut read (edges of one producer and size to different layers) crosses once, and is carried along to the last of
@@ -208,7 +211,8 @@ class CostModel {
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<bool> split_measured_;       ///< per class: what split backwards hold was measured
   bool assumes_halves_ = false;
-  std::vector<int> busy_members_;    ///< per class: devices of the profile in classes with busy times, 0 for a class without
+  std::vector<int> neighbours_;      ///< per device
+  std::vector<int> weights_;         ///< likewise
   std::vector<Boundary> outputs_;    ///< by layer that the cut lies before; nothing at both ends
   std::vector<Boundary> gradients_;  ///< likewise
   std::vector<int> link_of_;         ///< [source * devices + destination]: index into Profile::links, -1: not known

@@ -71,6 +71,7 @@ class Lister {
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
     for (const int device : devices_) {
       result_.neighbours.push_back(cost.neighbours(device));
+      result_.weights.push_back(cost.weight(device));
       overheads_.push_back(to_ns(cost.action_seconds(device)));
       result_.step_ns = std::max(result_.step_ns, to_ns(cost.step_seconds(device)));
     }

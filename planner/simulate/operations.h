@@ -52,6 +52,7 @@ struct Operations {
   std::vector<Wait> waits;      ///< ascending; only where idle devices help
   std::vector<int> helpers;     ///< per device of the plan, see helping_groups; empty: idle devices do not help
   std::vector<int> neighbours;  ///< per device of the plan: devices that were busy when its busy times were measured
+  std::vector<int> weights;     ///< likewise: for how many of these neighbours it counts
   bool interferes = false;      ///< any extra_ns > 0
   bool queues = false;          ///< a lane carries copies of several links
   std::int64_t step_ns = 0;     ///< fixed cost of the step

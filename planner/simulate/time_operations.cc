@@ -47,8 +47,8 @@ bool slows_others(const Operation& operation) {
   return operation.phase == Phase::actions && operation.kind != EventKind::copy;
 }
 
-// Nanoseconds of other devices' compute during each operation, summed over the devices. Both lists of a pair are disjoint and ascending,
-// so one pass over each pair is enough.
+// Nanoseconds of other devices' compute during each operation, summed over the devices by their weights. Both lists of a pair are disjoint
+// and ascending, so one pass over each pair is enough.
 std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows,
                                               const Timing& timing) {
   std::vector<std::int64_t> overlap(operations.list.size(), 0);
@@ -61,8 +61,8 @@ std::vector<std::int64_t> overlap_with_others(const Operations& operations, cons
         const int y = rows[b][j];
         const std::int64_t common = std::min(end(x), end(y)) - std::max(start(x), start(y));
         if (common > 0) {
-          overlap[as_index(x)] += common;
-          overlap[as_index(y)] += common;
+          overlap[as_index(x)] += common * operations.weights[b];
+          overlap[as_index(y)] += common * operations.weights[a];
         }
         end(x) < end(y) ? ++i : ++j;
       }
