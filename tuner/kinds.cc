@@ -39,7 +39,9 @@ std::optional<NoPlan> why_impossible(planner::Parallelism kind, const SearchSpac
   const int needed = kind == planner::Parallelism::hybrid                                                    ? 3
                      : kind == planner::Parallelism::data_parallel || kind == planner::Parallelism::pipeline ? 2
                                                                                                              : 1;
-  const int devices = static_cast<int>(space.devices.size());
+  std::size_t most = space.devices.size();
+  for (const Division& division : space.divisions) most = std::max(most, division.devices.size());
+  const int devices = static_cast<int>(most);
   if (kind == planner::Parallelism::all_cores && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
   if (devices < needed) return NoPlan{.why = needs_devices, .needed = needed, .available = devices};
   if ((kind == planner::Parallelism::pipeline || kind == planner::Parallelism::hybrid) && layers < 2) return NoPlan{.why = one_layer};

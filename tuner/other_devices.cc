@@ -95,7 +95,9 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
 
 std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile& profile) {
   std::vector<OtherDevices> found;
-  if (!space.stage_counts.empty() || !space.virtual_counts.empty() || !space.replicas.empty() || !space.cuts.empty()) return found;
+  if (!space.divisions.empty() || !space.stage_counts.empty() || !space.virtual_counts.empty() || !space.replicas.empty() ||
+      !space.cuts.empty())
+    return found;
   const int devices = static_cast<int>(space.devices.size());
   for (const int count : {devices / 2, 2 * devices}) {
     if (count < 1 || count > kMostOtherDevices) continue;

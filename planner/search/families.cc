@@ -16,8 +16,6 @@
 namespace mptune::planner {
 namespace {
 
-// Families that a search lists. Further ones are counted and bounded.
-constexpr std::size_t kMostFamilies = 20'000;
 constexpr int kMostShapes = 4'096;
 constexpr std::int64_t kMostPlans = 1'000'000'000'000'000;  // that are counted
 constexpr std::size_t kMostFurtherFamilies = 2'000;         // of one number of stages per device, beyond the first
@@ -195,8 +193,9 @@ std::vector<PlanFamily> Choices::pipelines() {
     replicated = replicated_shapes();
   }
   std::vector<PlanFamily> families;
-  add_shapes(straight, replicated.empty() ? kMostFamilies : kMostFamilies / 2, families);
-  add_shapes(replicated, kMostFamilies, families);
+  const std::size_t most = as_index(space_.most_families);
+  add_shapes(straight, replicated.empty() ? most : most / 2, families);
+  add_shapes(replicated, most, families);
   std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
   if (unlisted_plans_ > 0) bound_unlisted();
   return families;

@@ -158,7 +158,7 @@ double JointSearch::threshold_s(Goal goal) const {
   const Ranking& ranking = evaluator_.ranking();
   if (goal == Goal::alternatives) return ranking.threshold();
   const Candidate* fastest = ranking.fastest_of_several_stages();
-  return fastest == nullptr ? kNever : fastest->prediction.step_s;
+  return std::min(space_.longest_s, fastest == nullptr ? kNever : fastest->prediction.step_s);
 }
 
 std::int64_t JointSearch::threshold_ns(Goal goal) const {

@@ -1,6 +1,7 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/field.h"
 #include "planner/helping.h"
@@ -149,6 +150,7 @@ SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner:
   const double lower_bound_s = search.lower_bound_s();
   search.count_rejected();
   SearchResult result = std::move(search.evaluator().result());
+  result.worked = space.most_actions - search.evaluator().work_left();
   result.ranked = search.evaluator().ranking().ranked();
   if (result.ranked.empty()) return result;
   const Candidate& best = result.ranked.front();
@@ -174,8 +176,10 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   planner::JointSearch search(space, cost, caps_of(space), space.keep, rated);
   search.one_stage();
   search.pipelines();
-  add_slower_kind(space, cost, search.evaluator(), rated);
-  add_half_memory(space, cost, half, search.evaluator(), rated);
+  if (!std::isfinite(space.longest_s)) {
+    add_slower_kind(space, cost, search.evaluator(), rated);
+    add_half_memory(space, cost, half, search.evaluator(), rated);
+  }
   search.alternatives();
   search.beyond();
   SearchResult result = result_of(space, cost, search, half);

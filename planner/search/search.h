@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,12 +19,20 @@ struct Candidate {
   Prediction prediction;
 };
 
+/// One of the device lists to choose from where a pool may be divided in several ways.
+struct Division {
+  std::vector<std::string> devices;
+  std::vector<std::int64_t> memory_bytes;  ///< cap of each; 0 or an empty list: no cap
+  bool operator==(const Division&) const = default;
+};
+
 /// What a search may choose from.
 struct SearchSpace {
   std::vector<std::string> devices;        ///< distinct; each runs one stage, one replica of a stage, or several stages
   std::vector<std::string> whole_machine;  ///< devices of all cores ("cpu:0-1"), for plans of one stage; may be empty
   std::vector<std::int64_t> memory_bytes;  ///< cap of each of `devices`; 0 or an empty list: no cap
   std::int64_t whole_machine_memory_bytes = 0;
+  std::vector<Division> divisions;  ///< the plans over any of these lists are searched, in place of those over `devices`; may be empty
   int batch = 0;
   std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
   std::vector<std::string> schedules;  ///< empty: all
@@ -38,6 +47,8 @@ struct SearchSpace {
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster
   int keep = 32;                   ///< plans to return
+  int most_families = 20'000;      ///< families of plans that are listed; others are counted and bounded
+  double longest_s = std::numeric_limits<double>::infinity();  ///< finite: of several stages only faster plans are searched for
   std::int64_t most_actions = 16'000'000;  ///< limit of the work, in simulated actions; `rejected` counts what the search did not reach
   /// Asked every few milliseconds whether the part of the time that the search may use so far, above 0 to 1, is spent: less than 1 while
   /// more `variants` are to be searched. True ends the search of this variant with the plans found so far.
@@ -119,6 +130,7 @@ struct SearchResult {
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   StagesPerDevice stages_per_device;          ///< of the best plan's memory format
   std::int64_t simulated = 0;
+  std::int64_t worked = 0;  ///< of SearchSpace::most_actions
   /// If no plan fits: by how much, and on which device, the plan that comes closest exceeds a cap.
   std::int64_t smallest_excess_bytes = 0;
   std::string smallest_excess_device;
@@ -134,18 +146,21 @@ struct SearchResult {
 /// memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the fastest plans
 /// that split their backward, changed where that is predicted to save at least 1 % (planner/search/fuse_weights.h). Of plans that differ
 /// only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no plan meets all choices. Plans get the
-/// cost model's execution variant; `space.variants` is not read.
+/// cost model's execution variant; `space.variants` and `space.divisions` are not read. With a finite `longest_s` the best plans of each
+/// kind and in half the memory may be missing.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
 /// The same over all of `space.variants`, each of which is searched by itself with an equal part of the work. `classes` compare plans in
 /// the best plan's memory format. Throws Error likewise, and where the profile has costs for none of the options.
+/// With `space.divisions`, each of them is looked at first with a part of the work; then those whose lower bound is below the best step are
+/// searched, the best so far first. All share the best step found, so the answer is the best of all within the limit of the work.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const Profile& profile);
 
 /// Step time against memory: first the fastest plan of the space, then repeatedly the fastest whose largest peak is below the previous
 /// plan's and at most `share` of it, until no plan fits. With share 1: the whole Pareto front. Each plan is proved optimal or the best
 /// found. Memory falls and time rises from plan to plan. The limits of the space hold for all searches together.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
-/// The same over all of `space.variants`.
+/// The same over all of `space.variants` and `space.divisions`.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share);
 
 /// What users state of one plan. Without `cuts`, stages have equal layer counts. stage_devices() of the schedule places the stages; with

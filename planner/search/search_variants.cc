@@ -7,6 +7,8 @@
 #include "planner/parallelism.h"
 #include "planner/search/ranking.h"
 #include "planner/search/search.h"
+#include "planner/search/search_divisions.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 
 namespace mptune {
@@ -54,11 +56,22 @@ void drop_needless_replacing(std::vector<Found>& all) {
   });
 }
 
+// The plan with classes for its devices' names: divisions of a pool may have the same plan on other cores.
+Plan with_classes(Plan plan) {
+  for (std::string& name : plan.devices)
+    if (const auto device = find_device(name)) name = device_class(*device);
+  return plan;
+}
+
 // Plans on devices of one core are the same with any number of threads.
-void drop_equal(std::vector<Found>& all) {
+void drop_equal(bool divided, std::vector<Found>& all) {
   std::vector<Found> distinct;
   for (const Found& found : all) {
-    const auto same = [&](const Found& other) { return other.candidate->plan == found.candidate->plan; };
+    const auto same = [&](const Found& other) {
+      if (other.candidate->plan == found.candidate->plan) return true;
+      return divided && other.candidate->prediction.step_s == found.candidate->prediction.step_s &&
+             with_classes(other.candidate->plan) == with_classes(found.candidate->plan);
+    };
     const auto known = std::ranges::find_if(distinct, same);
     if (known == distinct.end())
       distinct.push_back(found);
@@ -68,12 +81,12 @@ void drop_equal(std::vector<Found>& all) {
   all = std::move(distinct);
 }
 
-std::vector<Found> fastest_first(const std::vector<SearchResult>& results) {
+std::vector<Found> fastest_first(bool divided, const std::vector<SearchResult>& results) {
   std::vector<Found> all;
   for (const SearchResult& result : results)
     for (const Candidate& candidate : result.ranked) all.push_back({&candidate, in_half_memory(result, candidate)});
   drop_needless_replacing(all);
-  drop_equal(all);
+  drop_equal(divided, all);
   std::ranges::stable_sort(all, {}, [](const Found& found) { return found.candidate->prediction.step_s; });
   return all;
 }
@@ -121,10 +134,11 @@ SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& re
   for (const SearchResult& result : results) {
     add_rejections(result.rejected, merged.rejected);
     merged.simulated += result.simulated;
+    merged.worked += result.worked;
     bound_s = std::min(bound_s, bound_of(result));
     add_nearest(result, merged);
   }
-  rank(space, fastest_first(results), merged);
+  rank(space, fastest_first(!space.divisions.empty(), results), merged);
   if (merged.ranked.empty()) return merged;
   merged.smallest_excess_bytes = 0;
   merged.smallest_excess_device.clear();
@@ -166,6 +180,10 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
     fastest_s = candidate.prediction.step_s;
     if (space.improved) space.improved(candidate);
   };
+  if (!space.divisions.empty()) {
+    share.most_actions = space.most_actions;
+    return merge(space, planner::search_divisions(share, profile, variants));
+  }
   std::vector<SearchResult> results;
   const auto count = static_cast<double>(variants.size());
   for (const ExecutionVariant& each : variants) {
@@ -179,10 +197,17 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
 
 std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share) {
   std::vector<Candidate> all;
-  for (const ExecutionVariant& each : searched_variants(space, profile)) {
-    const std::vector<Candidate> front = memory_front(space, CostModel(profile, each), share);
-    all.insert(all.end(), front.begin(), front.end());
-  }
+  std::vector<Division> divisions = space.divisions;
+  if (divisions.empty()) divisions.push_back({space.devices, space.memory_bytes});
+  for (const ExecutionVariant& each : searched_variants(space, profile))
+    for (const Division& division : divisions) {
+      SearchSpace part = space;
+      part.devices = division.devices;
+      part.memory_bytes = division.memory_bytes;
+      part.most_actions = std::max<std::int64_t>(1, space.most_actions / std::ssize(divisions));
+      const std::vector<Candidate> front = memory_front(part, CostModel(profile, each), share);
+      all.insert(all.end(), front.begin(), front.end());
+    }
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
   std::vector<Candidate> front;
   for (Candidate& candidate : all)

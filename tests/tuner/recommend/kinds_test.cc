@@ -164,6 +164,19 @@ TEST(Kinds, TheSearchSaysWhatCannotBe) {
   EXPECT_EQ(text_of(known.no_plan.at(planner::Parallelism::all_cores)), "only several CPU cores can be one device");
 }
 
+TEST(Kinds, DevicesThatAPoolCanBeDividedIntoCount) {
+  testing::FakeMachine machine;
+  machine.devices = 2;
+  SearchSpace space = testing::fake_space(machine);
+  const CostModel cost(testing::fake_profile(machine));
+  space.divisions = {{{"cpu:0-1"}, {}}, {{"cpu:0", "cpu:1"}, {}}};
+  space.devices = {"cpu:0-1"};
+  const KindFacts known = kind_facts(space, search_plans(space, cost.profile()), cost);
+  EXPECT_FALSE(known.no_plan.contains(planner::Parallelism::pipeline));
+  EXPECT_EQ(text_of(known.no_plan.at(planner::Parallelism::hybrid)), "needs at least 3 devices; 2 available");
+  EXPECT_TRUE(other_devices(space, cost.profile()).empty()) << "other numbers of devices were searched";
+}
+
 SearchSpace small_space(const testing::FakeMachine& machine) {
   SearchSpace space = testing::fake_space(machine);
   space.schedules = {"gpipe", "1f1b"};
