@@ -6,19 +6,20 @@ namespace mptune::tuner {
 
 std::string study_identity(const TrainingSetup& setup, const std::string& link, const Fingerprint& fingerprint) {
   using Json = nlohmann::json;
-  const Json json = {{"model", setup.model},
-                     {"input", fingerprint.input},
-                     {"batch", setup.batch},
-                     {"devices", setup.devices},
-                     {"link", link},
-                     {"memory", Json(setup.memory_bytes)},
-                     {"optimizer", profiler::name_of(setup.optimizer)},
-                     {"lr", setup.learning_rate},
-                     {"loss", setup.loss ? profiler::name_of(*setup.loss) : ""},
-                     {"seed", setup.seed},
-                     {"data", setup.data},
-                     {"fingerprint", fingerprint.model},
-                     {"libtorch", fingerprint.libtorch}};
+  Json json = {{"model", setup.model},
+               {"input", fingerprint.input},
+               {"batch", setup.batch},
+               {"devices", setup.devices},
+               {"link", link},
+               {"memory", Json(setup.memory_bytes)},
+               {"optimizer", profiler::name_of(setup.optimizer)},
+               {"lr", setup.learning_rate},
+               {"loss", setup.loss ? profiler::name_of(*setup.loss) : ""},
+               {"seed", setup.seed},
+               {"data", setup.data},
+               {"fingerprint", fingerprint.model},
+               {"libtorch", fingerprint.libtorch}};
+  if (!setup.pools.empty()) json["pools"] = setup.pools;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

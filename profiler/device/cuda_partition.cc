@@ -103,13 +103,10 @@ GreenContext make_context(const Driver& driver, CUdevice gpu, CUdevResource& res
 /// Only one thread at a time may use the handle of a green context.
 std::mutex green_contexts;
 
-/// A process divides each GPU only once: parts of two divisions would overlap. Requires: `green_contexts` is held.
+/// Each division is made once, from all of the GPU: parts of two divisions overlap. Requires: `green_contexts` is held.
 GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
-  static std::map<int, std::vector<GreenContext>> divided;
-  auto& contexts = divided[spec.index];
-  if (!contexts.empty() && static_cast<int>(contexts.size()) != spec.parts)
-    throw Error("the GPU is already divided into " + std::to_string(contexts.size()) + " parts", spec.name,
-                "name parts of one division, or start another process");
+  static std::map<std::pair<int, int>, std::vector<GreenContext>> divided;
+  auto& contexts = divided[{spec.index, spec.parts}];
   if (contexts.empty()) {
     CUdevice gpu = 0;
     driver.check(driver.get_device(&gpu, spec.index), "cuDeviceGet");

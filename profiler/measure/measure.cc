@@ -65,7 +65,7 @@ void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& t
   const int repeats = devices.size() > 4 && !alike ? 3 : 9;
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = 0; b < devices.size(); ++b) {
-      if (a == b) continue;
+      if (overlap(devices[a], devices[b])) continue;
       LinkCost cost = alike && !profile.links.empty() ? profile.links.front() : measured_link(devices[a], devices[b], throttle, repeats);
       cost.source = static_cast<int>(a);
       cost.destination = static_cast<int>(b);
@@ -143,11 +143,33 @@ void describe_flow(const MeasuredClass& measured, Profile& profile) {
   }
 }
 
+/// What else computes while this device is measured busy: all other devices, each pool in devices of this one's size or of its smallest.
+std::vector<DeviceSpec> busy_beside(const DeviceSpec& device, const MeasureOptions& options) {
+  std::vector<DeviceSpec> others;
+  for (const DevicePool& pool : options.pools) {
+    if (in_pool(device, pool)) {
+      others = others_in_pool(pool, device);
+      continue;
+    }
+    for (const std::string& name : even_division(pool)) others.push_back(parse_device(name));
+  }
+  for (const DeviceSpec& other : options.devices) {
+    const bool pooled = std::ranges::any_of(options.pools, [&](const DevicePool& pool) { return in_pool(other, pool); });
+    if (!pooled && other.name != device.name) others.push_back(other);
+  }
+  return others;
+}
+
 /// The devices of one class, with whatever measures them.
 ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<DeviceSpec>& measured, const std::vector<int>& classes,
                               int index) {
   const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
   ClassDevices devices{device_class(options.devices[first]), {measured[first]}, measured_sizes(options.batch)};
+  if (!options.pools.empty()) {
+    const std::vector<DeviceSpec> others = busy_beside(measured[first], options);
+    devices.specs.insert(devices.specs.end(), others.begin(), others.end());
+    return devices;
+  }
   for (std::size_t i = 0; i < measured.size(); ++i)
     if (i != first) devices.specs.push_back(measured[i]);
   return devices;
@@ -166,6 +188,15 @@ void measure_whole_machine(const Model& model, const Batch& batch, const Measure
   measurement.add_variants(index, time, profile);
 }
 
+/// The devices whose threads a step starts beside the first device of a class.
+std::vector<DeviceSpec> started_with(const MeasureOptions& options, const std::vector<int>& classes, int index) {
+  if (options.pools.empty()) return options.devices;
+  const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
+  std::vector<DeviceSpec> devices = busy_beside(options.devices[first], options);
+  devices.push_back(options.devices[first]);
+  return devices;
+}
+
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
   Profile profile;
   profile.model = model.name();
@@ -175,12 +206,25 @@ Profile describe_profile(const Model& model, const MeasureOptions& options) {
   profile.optimizer_state_factor = optimizer_state_factor(options.optimizer);
   profile.fingerprint.model = model.fingerprint();
   profile.fingerprint.input = model.input_text();
-  for (const DeviceSpec& device : options.devices) profile.fingerprint.devices.push_back(device.name);
+  for (const DevicePool& pool : options.pools) profile.fingerprint.devices.push_back(pool.name());
+  for (const DeviceSpec& device : options.devices) {
+    const auto has_it = [&](const DevicePool& pool) { return in_pool(device, pool); };
+    if (std::ranges::none_of(options.pools, has_it)) profile.fingerprint.devices.push_back(device.name);
+  }
   profile.fingerprint.libtorch = TORCH_VERSION;
   return profile;
 }
 
 }  // namespace
+
+std::vector<DeviceSpec> measured_devices(const std::vector<DeviceSpec>& devices, const std::vector<DevicePool>& pools) {
+  std::vector<DeviceSpec> measured;
+  for (const DevicePool& pool : pools)
+    for (const std::string& name : mptune::measured_devices(pool)) measured.push_back(parse_device(name));
+  for (const DeviceSpec& device : devices)
+    if (std::ranges::none_of(pools, [&](const DevicePool& pool) { return in_pool(device, pool); })) measured.push_back(device);
+  return measured;
+}
 
 std::vector<int> measured_sizes(int batch) {
   std::vector<int> sizes;
@@ -213,7 +257,9 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   const bool sleeping = options.devices[0].kind == DeviceSpec::Kind::sleep;
   const std::vector<DeviceSpec> measured =
       sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
-  const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
+  const bool whole_apart = !options.whole_machine.empty() &&
+                           std::ranges::find(options.devices, options.whole_machine, &DeviceSpec::name) == options.devices.end();
+  const double layer_share = whole_apart ? 0.75 : 0.9;
 
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
@@ -225,7 +271,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   for (const ClassMeasurement& measurement : measurements) {
     MeasuredClass one = measurement.measure_default(time);
     if (profile.classes.empty()) describe_flow(one, profile);
-    one.costs.step_seconds = measure_step_seconds(options.devices);
+    one.costs.step_seconds = measure_step_seconds(started_with(options, classes, static_cast<int>(profile.classes.size())));
     if (sleeping) one.costs.action_seconds = sleep_action_seconds();
     profile.classes.push_back(std::move(one.costs));
   }
@@ -237,7 +283,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);
 
-  if (!options.whole_machine.empty()) {
+  if (whole_apart) {
     report("all cores", layer_share + 0.05);
     measure_whole_machine(model, batch, options, options.budget_s * (1 - layer_share - 0.05), profile);
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/device_pool.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/device/device_list.h"
 #include "profiler/measure/training_kinds.h"
@@ -13,7 +14,8 @@
 namespace mptune::profiler {
 
 struct MeasureOptions {
-  std::vector<DeviceSpec> devices;  ///< at least one, all of one kind
+  std::vector<DeviceSpec> devices;  ///< at least one, all of one kind; with pools those of measured_devices(), some of which overlap
+  std::vector<DevicePool> pools;    ///< whose division is to be searched
   std::string whole_machine;        ///< device with all cores; "" for none
   LinkThrottle link;
   std::vector<std::int64_t> memory_bytes;  ///< caps by device, copied to the profile; measuring itself is not capped
@@ -27,6 +29,10 @@ struct MeasureOptions {
   std::function<void(const std::string& warning)> warn;                    ///< what the profile lacks and why, a clause; may be empty
 };
 
+/// What is measured so that the pools can be divided in any way: of each pool what mptune::measured_devices() says, and those of `devices`
+/// that are in no pool.
+[[nodiscard]] std::vector<DeviceSpec> measured_devices(const std::vector<DeviceSpec>& devices, const std::vector<DevicePool>& pools);
+
 /// Micro-batch sizes to measure for a batch: powers of two and the batch.
 [[nodiscard]] std::vector<int> measured_sizes(int batch);
 
@@ -39,6 +45,7 @@ struct MeasureOptions {
 /// - With slow kernels replaced, only layers at sizes that have some are measured; the other costs are those without. Where no layer has
 ///   any, there is no such variant.
 /// - Layers whose cost per sample jumps take some passes more (layer_operators.h).
+/// - A device of a pool is measured busy beside devices of its size; the fingerprint names the pools.
 /// - Links take another 0.2 s per ordered pair of CPU devices, throttled ones up to a few seconds.
 /// Throws Error if the model can't run or a device is not available. Requires: at least one device.
 [[nodiscard]] Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options);

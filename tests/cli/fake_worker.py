@@ -97,7 +97,7 @@ def out_of_memory():
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=9, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=10, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -113,9 +113,9 @@ elif kind == "measure":
     say("progress", what="layer costs", fraction=0.5)
     if os.environ.get("MPTUNE_FAKE_MEASURE_WARNING"):
         say("warned", text=os.environ["MPTUNE_FAKE_MEASURE_WARNING"])
-    shutil.copy(os.path.join(FIXTURES, "profile.sqlite"), request["path"])
+    shutil.copy(os.path.join(FIXTURES, "pool.sqlite" if request["setup"]["pools"] else "profile.sqlite"), request["path"])
 elif kind == "record":
-    shutil.copy(os.path.join(FIXTURES, "trace.sqlite"), request["path"])
+    shutil.copy(os.path.join(FIXTURES, "pool_trace.sqlite" if request["setup"]["pools"] else "trace.sqlite"), request["path"])
     say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
         warning=os.environ.get("MPTUNE_FAKE_WARNING", ""))
 elif kind == "train":

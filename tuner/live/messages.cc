@@ -37,7 +37,7 @@ struct Reader {
 #define MPTUNE_FIELDS(Type, ...) template <class F> void fields(F& f, Type& v) { __VA_ARGS__ } \
                                  template <class F> void fields(F& f, const Type& v) { __VA_ARGS__ }
 MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latency_s", v.latency_s);)
-MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices);
+MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices); f("pools", v.pools);
               f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
               f("learning_rate", v.learning_rate); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
               f("sleep_profile", v.sleep_profile);)

@@ -17,6 +17,7 @@ struct TrainingSetup {
   std::string input;                                 ///< `--input`, "" for the model's own
   int batch = 0;                                     ///< global batch; 0: the model's own
   std::vector<std::string> devices;                  ///< names, sleep:K expanded
+  std::vector<std::string> pools;                    ///< "cpu:0-3/auto": whose division is searched; `devices` has them evenly divided
   std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none

@@ -27,11 +27,12 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
   const Model model = model_of(real).model;
   profiler::MeasureOptions options;
-  options.devices = parse_device_names(real.devices);
+  for (const std::string& pool : real.pools) options.pools.push_back(parse_pool(pool));
+  options.devices = profiler::measured_devices(parse_device_names(real.devices), options.pools);
   options.whole_machine = real.whole_machine;
   options.link = real.link;
-  for (const std::string& device : real.devices) {
-    const auto cap = real.memory_bytes.find(device);
+  for (const DeviceSpec& device : options.devices) {
+    const auto cap = real.memory_bytes.find(device.name);
     options.memory_bytes.push_back(cap == real.memory_bytes.end() ? 0 : cap->second);
   }
   options.batch = batch_size_of(real, model);

@@ -73,6 +73,25 @@ void expect_costs(const Profile& profile, std::size_t index, const std::vector<i
   }
 }
 
+TEST(MeasureProfile, OfAPoolHasEveryNumberOfCores) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) GTEST_SKIP() << "needs two neighbouring cores";
+  const DevicePool pool{parse_device(cpu_name(cores[0], cores[1]))};
+  profiler::MeasureOptions options = options_for(cpu_list(), 4);
+  options.pools = {pool};
+  options.devices = profiler::measured_devices(options.devices, options.pools);
+  options.whole_machine = pool.whole.name;
+  options.budget_s = 10;
+  const Profile profile = measure_tiny(options);
+  EXPECT_EQ(profile.fingerprint.devices, std::vector<std::string>{pool.name()});
+  ASSERT_EQ(profile.devices.size(), 3U) << "both cores, and both as one device, once";
+  ASSERT_EQ(profile.classes.size(), 2U);
+  EXPECT_EQ(profile.classes[1].name, "cpu/2");
+  expect_costs(profile, 0, {1, 2, 4}, true);
+  expect_costs(profile, 1, {1, 2, 4}, false);
+  EXPECT_EQ(profile.links.size(), 2U) << "devices that overlap have none";
+}
+
 TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   profiler::MeasureOptions options = options_for(cpu_list(), 4);
   const bool several = options.devices.size() > 1;

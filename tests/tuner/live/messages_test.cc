@@ -29,6 +29,7 @@ TrainingSetup some_setup() {
   setup.input = "3x64x64";
   setup.batch = 32;
   setup.devices = {"cpu:0", "cpu:1"};
+  setup.pools = {"cpu:0-1/auto"};
   setup.whole_machine = "cpu:0-1";
   setup.link = {12e9, 10e-6};
   setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};

@@ -90,6 +90,9 @@ TEST(StudyIdentity, ChangesWithWhatIsTrainedAndOnWhat) {
   other.sleep_profile = "elsewhere.sqlite";
   EXPECT_EQ(study_identity(other, "", fingerprint), identity) << "a file of the study, not of the user";
   EXPECT_NE(study_identity(setup, "1GB/s", fingerprint), identity);
+  other = setup;
+  other.pools = {"cpu:0-1/auto"};
+  EXPECT_NE(study_identity(other, "", fingerprint), identity) << "the same devices, but whose division is searched";
   Fingerprint other_torch;
   other_torch.libtorch = "2.1";
   EXPECT_NE(study_identity(setup, "", other_torch), identity);
