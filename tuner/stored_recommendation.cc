@@ -1,5 +1,6 @@
 #include "tuner/stored_recommendation.h"
 
+#include "planner/cost/pool_costs.h"
 #include "profiler/base/error.h"
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
@@ -23,7 +24,7 @@ StudySummary summary_of(const Study& study) {
 Profile profile_of(const Study& study) {
   auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
-  return std::move(*profile);
+  return planner::with_pool_devices(std::move(*profile));
 }
 
 Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/cost/variants.h"
 #include "planner/parallelism.h"
 #include "planner/plan_file.h"
@@ -141,10 +142,10 @@ class Tuner {
 
   Profile obtain_profile() {
     if (std::filesystem::exists(study_.profile_path())) {
-      if (auto profile = profiler::read_recording(study_.profile_path()).profile) return std::move(*profile);
+      if (auto profile = profiler::read_recording(study_.profile_path()).profile) return planner::with_pool_devices(std::move(*profile));
     }
     report_progress("profile");
-    return services_.measure(kProfileShare * options_.budget_s);
+    return planner::with_pool_devices(services_.measure(kProfileShare * options_.budget_s));
   }
 
   [[nodiscard]] SearchResult search() const {

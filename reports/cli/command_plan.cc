@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/search/found_plan_file.h"
 #include "planner/search/given_choices.h"
+#include "planner/search/search_divisions.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
@@ -18,6 +20,7 @@
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
+#include "reports/cli/plan_devices.h"
 #include "reports/cli/plan_input.h"
 #include "reports/cli/plan_objective.h"
 #include "reports/cli/plan_output.h"
@@ -37,6 +40,7 @@ namespace {
 constexpr double kFrontShare = 0.85;
 /// Limits of the work without --time, in simulated actions: the same plans on every machine, after some seconds at most as a rule.
 constexpr std::int64_t kSearchActions = 4'000'000;
+constexpr std::int64_t kPoolActions = 2 * kSearchActions;  // many lists of devices
 constexpr std::int64_t kFrontActions = 1'000'000;
 /// The same for each second of --time: searches share the work out to their parts.
 constexpr double kActionsPerSecond = 600'000;
@@ -54,30 +58,6 @@ struct PlanCommand {
   OutputOptions output;
 };
 
-std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::vector<DeviceSpec>& profiled) {
-  if (command.devices.empty()) return profiled;
-  // A simulated plan needs no device of this machine, only devices of the profile.
-  std::vector<DeviceSpec> devices;
-  for (const std::string& name : split(command.devices, ',')) {
-    const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
-    if (found == profiled.end())
-      throw Error("device '" + name + "' is not in the profile", "--devices", "use devices that were profiled, or profile again");
-    if (std::ranges::find(devices, name, &DeviceSpec::name) != devices.end())
-      throw Error("device '" + name + "' is named twice", "--devices", "name each device once");
-    devices.push_back(*found);
-  }
-  return devices;
-}
-
-std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<DeviceSpec>& devices, const Profile& profile) {
-  std::vector<std::int64_t> caps = parse_memory(command.memory, devices);
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const auto known = std::ranges::find(profile.devices, devices[i].name, &ProfileDevice::name);
-    if (caps[i] == 0 && known != profile.devices.end()) caps[i] = known->memory_bytes;
-  }
-  return caps;
-}
-
 /// --objective, checked against the file. A placement graph has no schedule, so only max-load applies to it.
 std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
   const bool placement = format == profiler::ProfileFormat::placement;
@@ -88,6 +68,8 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
   if (objective != "simulate" && !command.time.empty())
     throw Error("--time bounds the search by simulation, not that by " + objective, "--time", "leave it out, or use --objective simulate");
+  if (objective != "simulate" && std::ranges::any_of(split(command.devices, ','), names_pool))
+    throw Error(objective + " does not search how a pool is divided", "--devices", "name the devices, or use --objective simulate");
   if (objective != "simulate" && !command.choice.threads.empty())
     throw Error(objective + " knows devices with one thread per core only", "--threads", "leave it out, or use --objective simulate");
   if (objective == "aceso" && format != profiler::ProfileFormat::operator_tables)
@@ -102,6 +84,7 @@ struct Found {
   std::optional<planner::ObjectiveResult> objective;  ///< set for any objective but the simulated step
   bool runs = true;
   double search_s = 0;
+  std::int64_t divisions = 0;  ///< ways to divide pools that were searched; 0: there is no pool
 };
 
 /// The one best plan of another objective as a search result, with the simulator's prediction.
@@ -198,13 +181,23 @@ std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, Searc
   return memory_front(space, profile, kFrontShare);
 }
 
+/// The front is that of the division of the best plan, and so are the caps that the report tells of.
+void narrow_to_fastest(Found& found, SearchSpace& space) {
+  found.divisions = std::ssize(space.divisions);
+  const std::vector<Division> fastest = planner::fastest_divisions(space, found.result, 1);
+  space.divisions.clear();
+  if (fastest.empty()) return;
+  space.devices = fastest.front().devices;
+  space.memory_bytes = fastest.front().memory_bytes;
+}
+
 Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const PlanInput& input, const Session& session) {
   const Profile& profile = input.profile;
   ProgressLine progress(session);
   progress.update("searching plans for " + profile.model, -1);
   space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
   SearchLimit limit(command.time);
-  limit.bound(kSearchPart, kSearchActions, space);
+  limit.bound(kSearchPart, space.divisions.empty() ? kSearchActions : kPoolActions, space);
   Found found;
   if (objective == "simulate") {
     leave_time_to_finish();
@@ -217,6 +210,7 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   }
   if (found.result.ranked.empty()) throw no_plan(space, found.result, profile, limit);
   found.runs = set_apart_not_executable(found.result);
+  if (!space.divisions.empty()) narrow_to_fastest(found, space);
   if (!found.objective) found.front = front_of(space, profile, limit);
   found.search_s = limit.elapsed_s();
   space.improved = {};
@@ -232,6 +226,16 @@ std::string objective_text(const std::string& name, const planner::ObjectiveResu
       name, found.value_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
+/// Numbers of cores of the best plan that were not measured.
+void add_interpolated(const Found& found, PlanInput& input) {
+  std::vector<std::string> counts;
+  for (const int cores : planner::interpolated_cores(input.profile, found.result.ranked.front().plan.devices))
+    counts.push_back(std::to_string(cores));
+  if (!counts.empty())
+    input.assumed.push_back("costs on " + join(counts, " and ") +
+                            " cores that lie between those on fewer and on more cores that were measured");
+}
+
 std::string plan_text(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
                       const TextStyle& style) {
   std::string text = render_plan(report, style);
@@ -239,6 +243,10 @@ std::string plan_text(const Found& found, const PlanReport& report, const std::s
   if (found.objective) add(objective_text(objective, *found.objective));
   add(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
                   format_seconds(found.search_s)));
+  if (found.divisions > 0) {
+    add(fmt::format("{} ways to divide {} searched; the best: {}", found.divisions, names_of(input.pools),
+                    join(found.result.ranked.front().plan.devices, ", ")));
+  }
   if (const std::string searched = text_of(found.result.stages_per_device); !searched.empty()) add(searched);
   for (const std::string& assumption : input.assumed) add("assumed " + assumption);
   return text;
@@ -287,6 +295,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   const CostModel cost(profile, found.result.ranked.front().plan);
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
+  add_interpolated(found, input);
   save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
@@ -308,10 +317,9 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const bool recorded = format == profiler::ProfileFormat::sqlite;
   PlanInput input = recorded ? recorded_input(command.profile, command.link)
                              : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
-  const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
-  SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
-  input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
+  SearchSpace space = chosen_space(command.choice, command.devices, command.memory, batch, input);
+  if (objective != "simulate") space.divisions.clear();
   if (!planner::why_not_executable(space, tuner::kRuntime).empty()) {
     // --schedule names one that the runtime can't execute: it is planned and simulated all the same.
     space.capabilities = {};
@@ -326,7 +334,11 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
   CLI::App* app = program.add_subcommand("plan", "Searches plans by simulation, from a profile; needs no model and no device");
   app->add_option("PROFILE", command->profile, "trace file of mptune profile, or a public profile")->required();
-  app->add_option("--devices", command->devices, "some of the profile's devices, comma-separated; default: all")->type_name("LIST");
+  app->add_option(
+         "--devices", command->devices,
+         "some of the profile's devices, comma-separated, or a pool that was profiled, cpu:0-15/auto: how it is divided is searched, too; "
+         "default: all")
+      ->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
   app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
   app->add_option("--objective", command->objective,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -62,6 +63,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::T
   const PlanFile file = load_plan_file(command.choice.plan);
   check_executable(file.plan, command.choice.plan);
   setup.devices = file.plan.devices;
+  setup.pools.clear();
   setup.batch = file.plan.global_batch_size();
   setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));
   model = describe_model(setup, session);
@@ -95,9 +97,9 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
                            const Session& session) {
   const auto profile = profiler::read_recording(measured).profile;
   if (!profile) return;
-  const Profile with = capped(*profile, setup);
+  const Profile with = capped(planner::with_pool_devices(*profile), setup);
   if (const planner::FitAnswer fit = fit_of(plan, setup.devices, with); fit.excess.bytes > 0) {
-    keep_profile(command, with, session);
+    keep_profile(command, capped(*profile, setup), session);
     throw does_not_fit(fit);
   }
 }
@@ -115,8 +117,9 @@ void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& s
   const Fingerprint& known = recording.profile->fingerprint;
   if (known.model != model.fingerprint.model || known.input != model.fingerprint.input)
     throw Error("the profile is of another model", command.measured, "leave --measured out");
+  const Profile priced = planner::with_pool_devices(*recording.profile);
   for (const std::string& device : setup.devices)
-    if (std::ranges::find(recording.profile->devices, device, &ProfileDevice::name) == recording.profile->devices.end())
+    if (std::ranges::find(priced.devices, device, &ProfileDevice::name) == priced.devices.end())
       throw Error("the profile does not know " + device, command.measured, "leave --measured out, or name the devices it was measured on");
   profiler::write_recording(recording, path, false);
 }
@@ -141,8 +144,8 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
     const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome());
     const auto profile = profiler::read_recording(folder.file("profile.sqlite")).profile;
     if (memory != nullptr && profile) {
-      const Profile with = capped(*profile, setup);
-      keep_profile(command, with, session);
+      const Profile with = capped(planner::with_pool_devices(*profile), setup);
+      keep_profile(command, capped(*profile, setup), session);
       throw ran_out_anyway(failed, *memory, profiled.plan, setup.devices, with);
     }
     throw;
@@ -247,7 +250,8 @@ int run_profile(const ProfileCommand& command, const Session& session) {
   if (!profiled.recorded.warning.empty()) session.warn(profiled.recorded.warning);
   profiler::write_recording(profiled.recording, path, command.output.force);
   TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
-  add_plan(report, profiled.plan, &*profiled.recording.profile);
+  const Profile priced = planner::with_pool_devices(*profiled.recording.profile);
+  add_plan(report, profiled.plan, &priced);
   session.result(profile_text(profiled, report, path, command.model.model, session), profile_json(profiled, report, path));
   return verdict_code(session, report);
 }
@@ -258,7 +262,7 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<ProfileCommand>();
   CLI::App* app = program.add_subcommand("profile", "Measures every layer and link, then records pipelined training steps of one plan");
   add_model_options(*app, command->model);
-  add_device_options(*app, command->devices);
+  add_device_options(*app, command->devices, true);
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -47,10 +48,11 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   const PlanFile file = load_plan_file(command.plan);
   const auto recorded = profiler::read_recording(command.profile).profile;
   if (!recorded) throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
-  const std::vector<DeviceSpec> specs = devices_for(file.plan, *recorded);
+  const Profile priced = planner::with_pool_devices(*recorded);
+  const std::vector<DeviceSpec> specs = devices_for(file.plan, priced);
   std::vector<std::string> devices;
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
-  const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
+  const Profile profile = with_caps(priced, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (file.fingerprint.model == profile.fingerprint.model)
     warn_of_unknown_module(session, check_modules(file, profile.layers, command.plan), profile.model, command.plan);
@@ -62,7 +64,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   if (!command.output.path.empty()) {
     profiler::Recording recording;
     recording.trace = simulation.trace;
-    recording.profile = profile;
+    recording.profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
     recording.plan_json = plan_to_json(file.plan, file.modules);
     profiler::write_recording(recording, command.output.path, command.output.force);
   }

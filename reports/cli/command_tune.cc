@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -50,7 +51,8 @@ void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const s
     return std::ranges::find(names, device) != names.end();
   };
   for (const std::string& device : plan.devices)
-    if (!lists(space.devices, device) && !lists(space.whole_machine, device))
+    if (!lists(space.devices, device) && !lists(space.whole_machine, device) &&
+        std::ranges::none_of(space.divisions, [&](const Division& division) { return lists(division.devices, device); }))
       throw Error("the plan runs on " + device + ", which --devices does not list", file, "add it to --devices, or leave --plan out");
 }
 
@@ -63,7 +65,9 @@ tuner::TuneOptions tune_options(const TuneCommand& command, const Session& sessi
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
   check_memory_format(command.choice, model.convolutions);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
-  options.space = search_space(command.choice, devices, parse_memory(command.devices.memory, devices), setup.batch, model.layers);
+  const std::vector<DevicePool> pools = parse_pools(setup.pools);
+  options.space = search_space(command.choice, devices, memory_caps(command.devices.memory, devices, pools), setup.batch, model.layers,
+                               divisions_with_caps(command.devices.memory, devices, pools));
   options.space.look_beyond = false;
   check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {
@@ -117,8 +121,9 @@ std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::Reco
 
 /// If no plan of the space is predicted to fit, throws an Error that names what would.
 void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
-  const auto profile = profiler::read_recording(study.profile_path()).profile;
+  auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
+  profile = planner::with_pool_devices(*std::move(profile));
   const SearchResult result = search_plans(space, *profile);
   if (result.ranked.empty()) throw nothing_fits(space, result, CostModel(*profile, space.variants.front()));
 }
@@ -184,9 +189,10 @@ int run_tune(const TuneCommand& command, const Session& session) {
   study.set_identity(identity);
 
   tuner::TuneResult result = run_trials(options, setup, command.choice, study, session);
-  const auto profile = profiler::read_recording(study.profile_path()).profile;
-  if (!profile) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
-  const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,
+  const auto measured = profiler::read_recording(study.profile_path()).profile;
+  if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
+  const Profile profile = planner::with_pool_devices(*measured);
+  const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile.fingerprint, identity,
                                                      utc_text(std::chrono::system_clock::now()), compared_plans);
   save_plan_file(file, study.plan_path(), true);
   const tuner::StudySummary summary{.devices = options.space.devices,
@@ -200,7 +206,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
                                     .kinds = result.kind_facts,
                                     .stages_per_device = result.search.stages_per_device};
   study.set_summary(summary);
-  const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
+  const StudyReport report = report_of_study(study, summary, result.recommendation, profile);
   planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
   session.result(render_study_report(report, session.style), json);
@@ -213,7 +219,7 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* app = program.add_subcommand("tune", "Finds the fastest plan by profile, search and measured trials; resumable");
   add_model_options(*app, command->model);
-  add_device_options(*app, command->devices);
+  add_device_options(*app, command->devices, true);
   add_plan_options(*app, command->choice, true);
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);
@@ -223,7 +229,9 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
       ->type_name("PCT");
   app->add_flag("--resume", command->resume, "continue the study in this folder");
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
-  app->footer("Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");
+  app->footer(
+      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n  mptune tune "
+      "resnet50 --devices cpu:0-15/auto");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_tune(*command, session); }; });
 }
 

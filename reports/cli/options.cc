@@ -5,11 +5,13 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <sstream>
 
 #include "profiler/base/error.h"
+#include "profiler/base/index.h"
 #include "profiler/base/text.h"
 
 namespace mptune::reports {
@@ -28,8 +30,12 @@ std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
   return capped ? *std::ranges::max_element(caps) : 0;
 }
 
-void add_device_options(CLI::App& command, DeviceOptions& options) {
-  command.add_option("--devices", options.devices, "cpu:0, cpu:0-3, cuda:0, cuda:0/1of2, sleep:4; a comma-separated list, or auto")
+void add_device_options(CLI::App& command, DeviceOptions& options, bool divides) {
+  options.divides = divides;
+  const std::string pools = divides ? "cpu:0-15/auto and cuda:0/auto: how these are divided is searched, too; " : "";
+  command
+      .add_option("--devices", options.devices,
+                  "cpu:0, cpu:0-3, cuda:0, cuda:0/1of2, sleep:4; " + pools + "a comma-separated list, or auto")
       ->type_name("LIST");
   command.add_option("--link", options.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
   command.add_option("--memory", options.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
@@ -85,10 +91,51 @@ double parse_number(const std::string& text, const std::string& option, double l
   return value;
 }
 
+std::vector<DevicePool> parse_pools(const std::vector<std::string>& names) {
+  std::vector<DevicePool> pools;
+  for (const std::string& name : names) pools.push_back(parse_pool(name));
+  return pools;
+}
+
+std::vector<std::int64_t> memory_caps(const std::string& text, const std::vector<DeviceSpec>& devices,
+                                      const std::vector<DevicePool>& pools) {
+  if (pools.empty() || text.find('=') == std::string::npos) return parse_memory(text, devices);
+  const auto pooled = [&](const DeviceSpec& device) {
+    return std::ranges::any_of(pools, [&](const DevicePool& pool) { return in_pool(device, pool); });
+  };
+  std::vector<DeviceSpec> named;
+  std::ranges::copy_if(devices, std::back_inserter(named), [&](const DeviceSpec& device) { return !pooled(device); });
+  const std::vector<std::int64_t> given = parse_memory(text, named);
+  std::vector<std::int64_t> caps;
+  for (const DeviceSpec& device : devices)
+    caps.push_back(pooled(device) ? 0 : given[as_index(std::ranges::find(named, device) - named.begin())]);
+  return caps;
+}
+
+std::vector<Division> divisions_with_caps(const std::string& memory, const std::vector<DeviceSpec>& devices,
+                                          const std::vector<DevicePool>& pools) {
+  std::vector<Division> divisions;
+  if (pools.empty()) return divisions;
+  std::vector<std::string> others;
+  for (const DeviceSpec& device : devices)
+    if (std::ranges::none_of(pools, [&](const DevicePool& pool) { return in_pool(device, pool); })) others.push_back(device.name);
+  for (std::vector<std::string>& names : divided(pools, others)) {
+    std::vector<DeviceSpec> specs;
+    for (const std::string& name : names) specs.push_back(parse_device(name));
+    divisions.push_back({std::move(names), memory_caps(memory, specs, pools)});
+  }
+  return divisions;
+}
+
 tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
-  const std::vector<DeviceSpec> specs = parse_devices(devices.devices);
-  const std::vector<std::int64_t> caps = parse_memory(devices.memory, specs);
+  const DeviceChoice choice = devices.divides ? parse_device_choice(devices.devices) : DeviceChoice{parse_devices(devices.devices), {}};
+  const std::vector<DeviceSpec>& specs = choice.devices;
+  const std::vector<std::int64_t> caps = memory_caps(devices.memory, specs, choice.pools);
   tuner::TrainingSetup setup;
+  for (const DevicePool& pool : choice.pools) setup.pools.push_back(pool.name());
+  for (const Division& division : divisions_with_caps(devices.memory, specs, choice.pools))
+    for (std::size_t d = 0; d < division.devices.size(); ++d)
+      if (division.memory_bytes[d] > 0) setup.memory_bytes[division.devices[d]] = division.memory_bytes[d];
   setup.model = model.model;
   setup.input = model.input;
   setup.batch = parse_count(model.batch, "--batch", kMostBatch);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/search/search.h"
 #include "profiler/device/device_list.h"
 #include "tuner/trial/setup.h"
 
@@ -18,6 +19,7 @@ struct DeviceOptions {
   std::string devices = "auto";
   std::string link;
   std::string memory;
+  bool divides = false;  ///< the command searches how pools are divided
 };
 struct ModelOptions {
   std::string model;
@@ -33,7 +35,8 @@ struct OutputOptions {
   bool force = false;
 };
 
-void add_device_options(CLI::App& command, DeviceOptions& options);
+/// `divides`: pools may be named.
+void add_device_options(CLI::App& command, DeviceOptions& options, bool divides = false);
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_step_options(CLI::App& command, StepOptions& options);
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help);
@@ -51,6 +54,14 @@ inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 /// Cap of the device that has all cores: the largest of `caps`, not their sum, so that it is capped like any other device. 0 (not capped)
 /// unless all devices have a cap.
 [[nodiscard]] std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps);
+
+/// Cap of each device by --memory, 0: none. Where pools are divided, all their devices have the same cap. Throws Error.
+[[nodiscard]] std::vector<std::int64_t> memory_caps(const std::string& text, const std::vector<DeviceSpec>& devices,
+                                                    const std::vector<DevicePool>& pools);
+/// Every list of devices that the pools leave open, `devices` in no pool behind them; empty without pools. Throws Error.
+[[nodiscard]] std::vector<Division> divisions_with_caps(const std::string& memory, const std::vector<DeviceSpec>& devices,
+                                                        const std::vector<DevicePool>& pools);
+[[nodiscard]] std::vector<DevicePool> parse_pools(const std::vector<std::string>& names);
 
 /// Devices, caps, batch and step of a command. Throws Error.
 [[nodiscard]] tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -103,6 +104,29 @@ void choose_schedule(PlanOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::exists(schedule, ignored)) throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
   options.actions = planner::schedule_from_csv(read_small_file(schedule, remedy), schedule);
+}
+
+/// Which divisions can have what is asked for is found by asking each.
+SearchSpace divided_space(const PlanChoice& choice, const Division& devices, int batch, const std::vector<ProfileLayer>& layers,
+                          const std::vector<Division>& divisions) {
+  const auto space_over = [&](const Division& division) {
+    SearchSpace space = planner::search_space(plan_options(choice, division.devices, batch, layers));
+    space.memory_bytes = division.memory_bytes;
+    return space;
+  };
+  const auto possible = [&](const Division& division) {
+    try {
+      (void)space_over(division);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  std::vector<Division> left;
+  std::ranges::copy_if(divisions, std::back_inserter(left), possible);
+  SearchSpace space = space_over(left.empty() || possible(devices) ? devices : left.back());
+  space.divisions = std::move(left);
+  return space;
 }
 
 }  // namespace
@@ -230,16 +254,16 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
 }
 
 SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& memory,
-                         int batch, const std::vector<ProfileLayer>& layers) {
+                         int batch, const std::vector<ProfileLayer>& layers, const std::vector<Division>& divisions) {
   std::vector<std::string> names;
   for (const DeviceSpec& device : devices) names.push_back(device.name);
-  SearchSpace space = planner::search_space(plan_options(choice, names, batch, layers));
+  SearchSpace space = divided_space(choice, {names, memory}, batch, layers, divisions);
   if (const std::string whole = whole_machine_device(devices); !whole.empty()) space.whole_machine = {whole};
-  space.memory_bytes = memory;
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
   space.exact = choice.exact;
+  for (const Division& division : space.divisions) names.insert(names.end(), division.devices.begin(), division.devices.end());
   space.variants = searched_variants(choice, names);
   return space;
 }

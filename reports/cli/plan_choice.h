@@ -59,7 +59,10 @@ void check_memory_format(const PlanChoice& choice, bool convolutions);
 [[nodiscard]] Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>& devices, int batch,
                                      const std::vector<ProfileLayer>& layers);
 /// A search space over `devices`, restricted by what is given. Throws Error for what a search can't be restricted to.
+/// `divisions`: to search in place of `devices`, if not empty. Those that can't have what is given are left out; where `devices` can't, the
+/// one of the most devices that can takes their place.
 [[nodiscard]] SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices,
-                                       const std::vector<std::int64_t>& memory, int batch, const std::vector<ProfileLayer>& layers);
+                                       const std::vector<std::int64_t>& memory, int batch, const std::vector<ProfileLayer>& layers,
+                                       const std::vector<Division>& divisions = {});
 
 }  // namespace mptune::reports

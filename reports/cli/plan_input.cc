@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/published/operator_models.h"
 #include "planner/search/given_choices.h"
 #include "profiler/base/error.h"
@@ -23,9 +24,17 @@ constexpr std::int64_t kMostDevicesAsked = 128;
 constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr int kMicrobatchesPerDevice = 4;
 
-/// The profile's devices without the one of all cores, which is made up of the others.
+/// The profile's devices without the one of all cores, which is made up of the others. Pools are divided evenly.
 std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
   std::vector<DeviceSpec> devices;
+  if (!planner::pools_of(profile).empty()) {
+    for (const std::string& name : profile.fingerprint.devices) {
+      const auto pool = find_pool(name);
+      for (const std::string& device : pool ? even_division(*pool) : std::vector<std::string>{name})
+        devices.push_back(parse_device(device));
+    }
+    return devices;
+  }
   for (const ProfileDevice& device : profile.devices) devices.push_back(parse_device(device.name));
   for (const DeviceSpec& whole : devices) {
     std::vector<DeviceSpec> others;
@@ -149,8 +158,9 @@ void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
 PlanInput recorded_input(const std::string& path, const std::string& link) {
   auto profile = profiler::read_recording(path).profile;
   if (!profile) throw Error("the file holds no profile", path, "give a file that mptune profile wrote");
-  PlanInput input{.profile = std::move(*profile), .devices = {}, .assumed = {}};
+  PlanInput input{.profile = planner::with_pool_devices(std::move(*profile)), .devices = {}, .assumed = {}};
   input.devices = profiled_devices(input.profile);
+  input.pools = planner::pools_of(input.profile);
   if (!link.empty()) link_all(input.profile, given_link(link));
   return input;
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/device_pool.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/formats/any_profile.h"
 #include "profiler/formats/operator_row.h"
@@ -14,7 +15,8 @@ namespace mptune::reports {
 /// A profile with everything that a search needs; what the file lacks is assumed or comes from options.
 struct PlanInput {
   Profile profile;
-  std::vector<DeviceSpec> devices;         ///< that plans may use
+  std::vector<DeviceSpec> devices;         ///< that plans may use; pools evenly divided
+  std::vector<DevicePool> pools = {};      ///< that the profile was measured for
   std::vector<std::string> assumed;        ///< what the file does not say, and what was taken for it; a clause each
   profiler::OperatorModel operators = {};  ///< of operator tables
 };

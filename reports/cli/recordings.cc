@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "planner/cost/pool_costs.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
@@ -39,7 +40,12 @@ TraceReport report_of_recording(const profiler::Recording& recording, const std:
   const Plan plan = plan_from_json(recording.plan_json, name);
   validate(plan, recording.profile ? static_cast<int>(recording.profile->layers.size()) : -1, name);
   TraceReport report = build_trace_report(*recording.trace, {}, name + ", " + describe(plan));
-  add_plan(report, plan, recording.profile ? &*recording.profile : nullptr);
+  if (!recording.profile) {
+    add_plan(report, plan, nullptr);
+    return report;
+  }
+  const Profile priced = planner::with_pool_devices(*recording.profile);
+  add_plan(report, plan, &priced);
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "profiler/base/device_pool.h"
 #include "profiler/base/error.h"
 #include "tuner/live/worker_process.h"
 
@@ -47,12 +48,14 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
 
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
                      const Plan* plan, const Session& session, ProgressLine& progress) {
+  std::vector<std::string> devices = setup.devices;
+  for (const std::string& pool : setup.pools) devices.push_back(parse_pool(pool).whole.name);
   const tuner::MeasureRequest request{.setup = setup,
                                       .path = path,
                                       .budget_s = budget_s,
                                       .channels_last = choice.allows_channels_last(),
                                       .replaced_kernels = choice.allows_replaced_kernels(),
-                                      .threads = measured_threads(choice, setup.devices, plan)};
+                                      .threads = measured_threads(choice, devices, plan)};
   tuner::call_worker(request, kSilence, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
     if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);

@@ -1,11 +1,12 @@
-// fixtures FOLDER: writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, and other_machine.* on CPU
-// cores.
+// fixtures FOLDER: writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, other_machine.* on CPU
+// cores, and profiles of pools, of two cores (pool.sqlite) of six (six_cores.sqlite) and of sixteen (sixteen_cores.sqlite).
 #include <string>
 
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/store/store.h"
+#include "tests/planner/pool_profiles.h"
 
 namespace {
 
@@ -61,6 +62,45 @@ void write_other_machine(Profile profile, const std::string& folder) {
   save_plan_file(file, folder + "/other_machine.plan.json", true);
 }
 
+/// As measuring a pool of cores makes it. On two cores one layer does not get faster, so that they are not best as one device.
+Profile pool_profile(int cores) {
+  testing::PoolShape pool;
+  pool.shape = {.layers = 6, .sizes = {1, 2, 4, 8}, .fixed_s = 0.0002, .latency_s = 1e-5, .bytes_per_second = 1e10};
+  pool.cores = cores;
+  pool.serial = 0.3;
+  const Profile layers = small_profile();
+  Profile profile = testing::measured_pool(pool, {1, 1, 3, 1, 0.5, 0.5});
+  profile.model = layers.model;
+  profile.input = layers.input;
+  profile.batch = layers.batch;
+  profile.layers = layers.layers;
+  profile.fingerprint.model = layers.fingerprint.model;
+  profile.fingerprint.input = layers.fingerprint.input;
+  profile.fingerprint.libtorch = layers.fingerprint.libtorch;
+  return profile;
+}
+
+void write_pools(const std::string& folder) {
+  profiler::Recording recording;
+  recording.profile = pool_profile(2);
+  profiler::write_recording(recording, folder + "/pool.sqlite", true);
+  PlanOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.batch = 8;
+  options.layers = 6;
+  const Plan plan = make_plan(options);
+  recording.trace = simulate(plan, CostModel(planner::with_pool_devices(*recording.profile), plan)).trace;
+  recording.trace->simulated = false;
+  recording.plan_json = plan_to_json(plan, {});
+  recording.step_off_s = recording.step_on_s = 0.05;
+  profiler::write_recording(recording, folder + "/pool_trace.sqlite", true);
+  recording = {};
+  recording.profile = pool_profile(6);
+  profiler::write_recording(recording, folder + "/six_cores.sqlite", true);
+  recording.profile = pool_profile(16);
+  profiler::write_recording(recording, folder + "/sixteen_cores.sqlite", true);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -88,5 +128,6 @@ int main(int argc, char** argv) {
   file.created = "2026-11-21T12:00:00Z";
   save_plan_file(file, folder + "/plan.json", true);
   write_other_machine(profile, folder);
+  write_pools(folder);
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "reports/cli/options.h"
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
 #include "tuner/runtime/capabilities.h"
@@ -262,6 +263,39 @@ TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {
   EXPECT_EQ(space.batch, 8);
   EXPECT_EQ(space.stage_counts, std::vector<int>{2});
   EXPECT_EQ(space.capabilities, tuner::kRuntime);
+}
+
+TEST(SearchSpaceFromOptions, DivisionsThatCannotHaveTheChoicesAreLeftOut) {
+  const std::vector<DevicePool> pools{parse_pool("cpu:0-3/auto")};
+  std::vector<DeviceSpec> even;
+  for (const std::string& name : even_division(pools[0])) even.push_back(parse_device(name));
+  const std::vector<Division> divisions = divisions_with_caps("1GiB", even, pools);
+  ASSERT_EQ(divisions.size(), 5U);
+  for (const Division& division : divisions)
+    EXPECT_EQ(division.memory_bytes, std::vector<std::int64_t>(division.devices.size(), std::int64_t{1} << 30));
+  const auto space_for = [&](const PlanChoice& choice) {
+    return search_space(choice, even, memory_caps("1GiB", even, pools), 8, six_layers(), divisions);
+  };
+  PlanChoice choice;
+  EXPECT_EQ(space_for(choice).divisions.size(), 5U);
+  EXPECT_EQ(space_for(choice).devices.size(), 4U);
+  EXPECT_EQ(space_for(choice).variants.size(), 4U * 4U) << "threads of the largest device, formats, replaced kernels";
+  choice.stages = "3";
+  EXPECT_EQ(space_for(choice).divisions.size(), 2U);
+  choice = {};
+  choice.replicas = "2,1";
+  EXPECT_EQ(space_for(choice).divisions.size(), 1U);
+  EXPECT_EQ(space_for(choice).devices, (std::vector<std::string>{"cpu:0-1", "cpu:2", "cpu:3"})) << "in place of the even division";
+  choice.replicas = "3,3";
+  EXPECT_THAT(refusal_of([&] { (void)space_for(choice); }), HasSubstr("add up"));
+}
+
+TEST(MemoryCaps, OfPoolsAreTheSameForAllDevices) {
+  const std::vector<DevicePool> pools{parse_pool("cpu:0-1/auto")};
+  const std::vector<DeviceSpec> devices{parse_device("cpu:0"), parse_device("cpu:1"), parse_device("cpu:2")};
+  EXPECT_EQ(memory_caps("100B", devices, pools), (std::vector<std::int64_t>{100, 100, 100}));
+  EXPECT_EQ(memory_caps("cpu:2=100B", devices, pools), (std::vector<std::int64_t>{0, 0, 100}));
+  EXPECT_THAT(refusal_of([&] { (void)memory_caps("cpu:0=100B", devices, pools); }), HasSubstr("cpu:0=100B"));
 }
 
 }  // namespace
