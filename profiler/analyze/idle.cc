@@ -114,13 +114,13 @@ class Host {
   [[nodiscard]] bool knows_launches() const { return !by_event_.empty(); }
 
   // Adds the time `late` to its causes, in this order: the recorder, a call that blocked `thread`, work of the host. The rest counts as
-  // host if the trace holds the host's calls, else as unexplained.
-  void add(TimeInterval late, int device, int thread, IdleCauses& causes) const {
+  // host if the launch is `known` and the trace holds the host's calls, else as unexplained.
+  void add(TimeInterval late, int device, int thread, bool known, IdleCauses& causes) const {
     std::vector<TimeInterval> left{late};
     causes.profiler += take(left, recorder_);
     if (const auto found = blocked_.find(thread); found != blocked_.end()) causes.sync += take(left, found->second);
     causes.host += take(left, work_.at(as_index(device)));
-    (lacks_host_calls_ ? causes.unexplained : causes.host) += total(left);
+    (lacks_host_calls_ || !known ? causes.unexplained : causes.host) += total(left);
   }
 
  private:
@@ -177,7 +177,7 @@ class Attribution {
     } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
       to.dependency += others - idle.start;
-      host_.add({others, idle.end}, device, -1, to.causes);
+      host_.add({others, idle.end}, device, -1, true, to.causes);
     } else {
       add_before(idle, device, next, to);
     }
@@ -190,7 +190,7 @@ class Attribution {
     Nanoseconds from = idle.start;
     if (separate && launch->start > idle.start) {
       from = std::clamp(launch->end, idle.start, idle.end);
-      host_.add({idle.start, from}, device, launch->thread, to.causes);
+      host_.add({idle.start, from}, device, launch->thread, true, to.causes);
     }
     const Input input = compute_.input_of(next);
     const Nanoseconds produced = std::clamp(input.produced, from, idle.end);
@@ -198,7 +198,8 @@ class Attribution {
     to.dependency += produced - from;
     to.causes.copy_wait += arrived - produced;
     if (!separate) {
-      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, to.causes);
+      const bool known = launch != nullptr || !host_.knows_launches();
+      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, known, to.causes);
     } else {
       const Nanoseconds rest = idle.end - arrived;
       to.causes.host += std::min(rest, kLaunchLatency);

@@ -17,7 +17,7 @@ struct QualityObjection {
     out_of_window,  ///< outside of the steps: no step holds their time
   };
   Loss loss = Loss::dropped;
-  double share = 0;  ///< of all events, losses included
+  double share = 0;  ///< of all events, losses included; of unmatched events, of all but copies of unified memory
   bool operator==(const QualityObjection&) const = default;
 };
 

@@ -14,6 +14,10 @@ namespace mptune::profiler {
 /// - `cuda_runtime` and `cuda_driver` rows become launches; event is -1 for calls that launched nothing.
 /// - `ProfilerStep#N` becomes a step. It lasts until the device work that it launched has ended, at most until the next step.
 /// - Other user annotations become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
+/// - Device work without a launch, or earlier than it, is `unmatched`; copies of unified memory have none. It is only `cut_off` if a call
+///   before the recording launched it, or if it ended before the first step.
+/// - A last step whose last launches have no work ran on after the recording: it is left out if there are others, and its launches are
+///   `cut_off`, else `unmatched`.
 /// - Operators are left out. Rows without time or with a negative duration are counted in `quality`.
 /// Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer than 14 months, copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);

@@ -47,12 +47,22 @@ Kind kind_of(const ChromeEvent& event) {
   return event.category == "Operator" && event.name.starts_with(kStepName) ? Kind::annotation : Kind::ignored;
 }
 
+bool names_any(const ChromeEvent& event, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return event.name.find(word) != std::string::npos; });
+}
+
 // Source and destination of a copy; -1: the host.
 std::pair<std::int64_t, std::int64_t> ends_of(const ChromeEvent& event, std::int64_t device) {
   if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
-  const bool from_host = event.name.find("HtoD") != std::string::npos;
-  const bool to_host = event.name.find("DtoH") != std::string::npos;
+  const bool from_host = names_any(event, {"HtoD", "HTOD", "Host-to-Device"});
+  const bool to_host = names_any(event, {"DtoH", "DTOH", "Device-to-Host"});
   return {from_host ? -1 : device, to_host ? -1 : device};
+}
+
+// A call that a device's work follows, unless it failed or a graph was being captured.
+bool launches_kernels(std::string_view call) {
+  return call.starts_with("cudaLaunch") || call.starts_with("cuLaunch") || call.starts_with("cudaGraphLaunch") ||
+         call.starts_with("cuGraphLaunch");
 }
 
 class KinetoReader {
@@ -71,6 +81,8 @@ class KinetoReader {
     assign_lanes();
     add_launches();
     add_steps();
+    leave_out_cut_step();
+    count_unmatched();
     place_ranges();
     settle_lanes(trace_);
     trace_.quality.untagged = static_cast<std::int64_t>(trace_.events.size());
@@ -134,8 +146,12 @@ class KinetoReader {
     copied_bytes_ += bytes;
     work.kind = EventKind::copy;
     work.detail = static_cast<std::int32_t>(trace_.copies.size());
-    trace_.copies.push_back(
-        {.bytes = bytes, .source = source < 0 ? -1 : device_of(source), .destination = destination < 0 ? -1 : device_of(destination)});
+    const bool unified = names_any(event, {"Unified", "UVM"});
+    if (unified) work.name = builder_.name(kUnifiedCopyName);
+    trace_.copies.push_back({.bytes = bytes,
+                             .source = source < 0 ? -1 : device_of(source),
+                             .destination = destination < 0 ? -1 : device_of(destination),
+                             .unified = unified});
   }
 
   void take_launch(const ChromeEvent& event, Nanoseconds duration) {
@@ -250,9 +266,10 @@ class KinetoReader {
     std::vector<std::int64_t> streams;
     for (const int i : by_start) {
       const std::int64_t correlation = correlations_[as_index(i)];
-      if (correlation > 0) work_of_[correlation].push_back(static_cast<int>(events.size()));
-      const bool launched = trace_.events[as_index(i)].kind != EventKind::sync;
-      if (correlation <= 0 && launched && !calls_.empty()) ++trace_.quality.unmatched;
+      if (correlation > 0)
+        work_of_[correlation].push_back(static_cast<int>(events.size()));
+      else if (is_launched(trace_, trace_.events[as_index(i)]))
+        without_launch_.push_back(static_cast<int>(events.size()));
       events.push_back(trace_.events[as_index(i)]);
       streams.push_back(streams_[as_index(i)]);
     }
@@ -264,6 +281,7 @@ class KinetoReader {
   // A call may launch several events (a CUDA graph). If calls share a correlation, the first one is taken as the launch.
   void add_launches() {
     for (Launch call : calls_) {
+      if (call.correlation > 0) first_call_ = std::min(first_call_, call.correlation);
       const auto found = work_of_.find(call.correlation);
       const std::vector<int> started = found == work_of_.end() ? std::vector<int>{-1} : std::move(found->second);
       if (found != work_of_.end()) work_of_.erase(found);
@@ -277,8 +295,33 @@ class KinetoReader {
         device_of_thread_.try_emplace(call.thread, work.device);
       }
     }
+  }
+
+  // Correlations number the calls, so a lower one than all recorded belongs to a call before the recording.
+  void count_unmatched() {
     if (calls_.empty()) return;  // launches were not recorded, so none is missing
-    for (const auto& [correlation, events] : work_of_) trace_.quality.unmatched += static_cast<std::int64_t>(events.size());
+    for (const int event : without_launch_) count_unmatched(event, false);
+    for (const auto& [correlation, events] : work_of_)
+      for (const int event : events)
+        if (is_launched(trace_, trace_.events[as_index(event)])) count_unmatched(event, correlation < first_call_);
+  }
+
+  void count_unmatched(int event, bool before_recording) {
+    const bool before_steps = !trace_.steps.empty() && trace_.events[as_index(event)].end() <= trace_.steps.front().start;
+    ++(before_recording || before_steps ? trace_.quality.cut_off : trace_.quality.unmatched);
+  }
+
+  // The last kernels that a step launched may lie after the recording: then its length is not known.
+  void leave_out_cut_step() {
+    if (trace_.steps.empty()) return;
+    const StepWindow last = trace_.steps.back();
+    std::int64_t missing = 0;
+    for (auto call = trace_.launches.rbegin(); call != trace_.launches.rend() && call->event < 0 && call->start >= last.start; ++call)
+      if (call->start < last.end && launches_kernels(trace_.names[as_index(call->name)])) ++missing;
+    if (missing == 0) return;
+    const bool has_others = trace_.steps.size() > 1;
+    (has_others ? trace_.quality.cut_off : trace_.quality.unmatched) += missing;
+    if (has_others) trace_.steps.pop_back();
   }
 
   // A step lasts until the work that it launched has ended, at most until the next step.
@@ -313,7 +356,9 @@ class KinetoReader {
   std::int64_t copied_bytes_ = 0;
   std::map<std::int64_t, std::int16_t> devices_;
   std::unordered_map<std::string, int> threads_;
-  std::unordered_map<std::int64_t, std::vector<int>> work_of_;
+  std::unordered_map<std::int64_t, std::vector<int>> work_of_;  // by correlation; after add_launches those of which no call is recorded
+  std::vector<int> without_launch_;                             // events that name no call
+  std::int64_t first_call_ = std::numeric_limits<std::int64_t>::max();  // lowest correlation of a recorded call
   std::unordered_map<int, std::int16_t> device_of_thread_;
 };
 

@@ -17,6 +17,8 @@ const std::string kPid = std::to_string(kGlobalPid);
 const Kernel kNoKernel{.grid = {1, 1, 1}, .block = {1, 1, 1}};
 
 int kind_of(const Copy& copy) {
+  if (copy.unified)
+    return copy.source < 0 ? kCopyUnifiedHostToDevice : copy.destination < 0 ? kCopyUnifiedDeviceToHost : kCopyUnifiedWithin;
   if (copy.source < 0 && copy.destination < 0) return kCopyUnknown;
   if (copy.source < 0) return kCopyHostToDevice;
   if (copy.destination < 0) return kCopyDeviceToHost;

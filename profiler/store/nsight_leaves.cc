@@ -197,6 +197,12 @@ std::int32_t NsightLeaves::add_copy(Rows& rows, int device) {
   if (kind == kCopyHostToDevice) copy.source = -1;
   if (kind == kCopyDeviceToHost) copy.destination = -1;
   if (kind == kCopyPeer) copy = {copy.bytes, device_or_none(rows, 9), device_or_none(rows, 10)};
+  copy.unified = kind >= kCopyUnifiedHostToDevice && kind <= kCopyUnifiedWithin;
+  if (kind == kCopyUnifiedHostToDevice) copy.source = -1;
+  if (kind == kCopyUnifiedDeviceToHost) copy.destination = -1;
+  // Not every version fills in both ends; the copy ran on `device`, so one that is not named is that one.
+  if (kind == kCopyUnifiedWithin && !rows.null(9)) copy.source = device_or_none(rows, 9);
+  if (kind == kCopyUnifiedWithin && !rows.null(10)) copy.destination = device_or_none(rows, 10);
   if (copy.bytes < 0) throw BadContent("a copy has a negative size");
   trace_.copies.push_back(copy);
   return static_cast<std::int32_t>(trace_.copies.size()) - 1;
@@ -225,7 +231,7 @@ void NsightLeaves::set_kind(const std::string& table, Rows& rows, Event& event) 
   } else if (table == kCopies) {
     event.kind = EventKind::copy;
     event.detail = add_copy(rows, event.device);
-    event.name = names_.of("copy");
+    event.name = names_.of(trace_.copies[as_index(event.detail)].unified ? kUnifiedCopyName : "copy");
   } else {
     event.kind = table == kMemsets ? EventKind::memset : EventKind::sync;
     event.name = names_.of(to_string(event.kind));

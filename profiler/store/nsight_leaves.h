@@ -73,6 +73,8 @@ class NsightLeaves {
 
   /// Events that this call launched, ordered by index.
   [[nodiscard]] std::span<const StartedBy> started_by(const Correlation& call) const;
+  /// Every event that names its call, ordered by call.
+  [[nodiscard]] std::span<const StartedBy> started() const { return started_; }
   /// Work of a stream that a call launched, in the order of the calls.
   [[nodiscard]] std::span<const StartedBy> of_stream(const StreamKey& stream) const;
   /// Device of the process' first work; -1 if it has no work.

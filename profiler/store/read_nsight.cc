@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -55,12 +56,20 @@ class NsightReader {
       while (rows.next())
         if (!rows.null(2)) read_call(rows, has_launch);
     }
-    if (trace_.launches.empty()) return;  // launches were not recorded, so none is missing
-    for (std::size_t i = 0; i < has_launch.size(); ++i) {
-      const EventKind kind = trace_.events[i].kind;
-      const bool launched = is_compute(kind) || kind == EventKind::copy;
-      if (launched && !has_launch[i]) ++trace_.quality.unmatched;
-    }
+    if (!trace_.launches.empty()) count_unmatched(has_launch);  // else launches were not recorded, so none is missing
+  }
+
+  void count_unmatched(const std::vector<bool>& has_launch) {
+    std::vector<bool> cut_off(has_launch.size(), false);
+    for (const StartedBy& one : leaves_.started()) cut_off[as_index(one.event)] = before_recording(one.call);
+    for (std::size_t i = 0; i < has_launch.size(); ++i)
+      if (!has_launch[i] && is_launched(trace_, trace_.events[i])) ++(cut_off[i] ? trace_.quality.cut_off : trace_.quality.unmatched);
+  }
+
+  // Correlation ids number the calls of a process, so a lower one than all recorded belongs to a call before the recording.
+  bool before_recording(const Correlation& call) const {
+    const auto first = first_call_.find(call.first);
+    return first != first_call_.end() && call.second > 0 && call.second < first->second;
   }
 
   void read_call(Rows& rows, std::vector<bool>& has_launch) {
@@ -72,7 +81,12 @@ class NsightReader {
                   .start = times.start,
                   .end = times.end(),
                   .correlation = static_cast<std::int64_t>(trace_.launches.size()) + 1};
-    const auto started = leaves_.started_by({tid & kProcessBits, rows.integer_or(3, 0)});
+    const Correlation call{tid & kProcessBits, rows.integer_or(3, 0)};
+    if (call.second > 0) {
+      const auto [first, is_new] = first_call_.try_emplace(call.first, call.second);
+      first->second = std::min(first->second, call.second);
+    }
+    const auto started = leaves_.started_by(call);
     for (const StartedBy& one : started) {
       const Event& event = trace_.events[as_index(one.event)];
       if (event.start >= launch.start) has_launch[as_index(one.event)] = true;
@@ -116,6 +130,7 @@ class NsightReader {
   NsightLeaves leaves_;
   std::map<std::int64_t, int> threads_;
   std::map<std::int64_t, std::int16_t> device_of_thread_;
+  std::map<std::int64_t, std::int64_t> first_call_;  // by process: the lowest correlation of its recorded calls
 };
 
 }  // namespace

@@ -135,10 +135,10 @@ void read_names(SQLite::Database& database, Trace& trace) {
 }
 
 void read_quality(SQLite::Database& database, int minor, Trace& trace) {
-  const std::string newer = minor >= 1 ? ", zero_stamped, unmatched" : ", 0, 0";
+  const std::string newer = minor >= 4 ? ", zero_stamped, unmatched, cut_off" : minor >= 1 ? ", zero_stamped, unmatched, 0" : ", 0, 0, 0";
   Rows quality(database, "SELECT dropped, untagged, out_of_window" + newer + " FROM MPTUNE_QUALITY");
   if (!quality.next()) throw BadContent("MPTUNE_QUALITY has no row");
-  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3), quality.integer(4)};
+  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3), quality.integer(4), quality.integer(5)};
 }
 
 void read_who(SQLite::Database& database, Trace& trace) {
@@ -214,12 +214,19 @@ void read_small_tables(SQLite::Database& database, std::int64_t shift, Trace& tr
 }
 
 // Requires: consistent.
-void mark_gradients(Trace& trace) {
-  std::vector<bool> names;
-  for (const std::string& name : trace.names) names.push_back(names_gradients(name));
-  for (const Event& event : trace.events)
-    if (event.kind == EventKind::copy && event.detail >= 0 && names[as_index(event.name)])
-      trace.copies[as_index(event.detail)].gradient = true;
+void mark_copies(Trace& trace) {
+  std::vector<bool> gradients;
+  std::vector<bool> unified;
+  for (const std::string& name : trace.names) {
+    gradients.push_back(names_gradients(name));
+    unified.push_back(name == kUnifiedCopyName);
+  }
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::copy || event.detail < 0) continue;
+    Copy& copy = trace.copies[as_index(event.detail)];
+    copy.gradient = copy.gradient || gradients[as_index(event.name)];
+    copy.unified = copy.unified || unified[as_index(event.name)];
+  }
 }
 
 }  // namespace
@@ -238,7 +245,7 @@ Trace read_trace(SQLite::Database& database) {
   read_launches(database, shift, trace);
   read_small_tables(database, shift, trace);
   if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);
-  mark_gradients(trace);
+  mark_copies(trace);
   const auto meets = [](const StepWindow& a, const StepWindow& b) { return b.start < a.end; };
   if (std::ranges::adjacent_find(trace.steps, meets) != trace.steps.end()) throw BadContent("steps overlap or are out of order");
   return trace;

@@ -11,7 +11,7 @@ extern const char* const kSchemaSql;
 
 /// Version of the MPTUNE_ tables. Readers refuse a newer major version. A newer minor version only adds tables or columns.
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 3;
+inline constexpr int kSchemaMinor = 4;
 
 /// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`. Always process 1 on VM 1, so that files do not identify the
 /// machine.
@@ -25,6 +25,9 @@ inline constexpr int kCopyHostToDevice = 1;
 inline constexpr int kCopyDeviceToHost = 2;
 inline constexpr int kCopyWithinDevice = 8;
 inline constexpr int kCopyPeer = 10;
+inline constexpr int kCopyUnifiedHostToDevice = 11;
+inline constexpr int kCopyUnifiedDeviceToHost = 12;
+inline constexpr int kCopyUnifiedWithin = 13;  ///< from device to device
 inline constexpr int kMemoryPageable = 0;
 inline constexpr int kMemoryDevice = 2;
 inline constexpr int kStreamWait = 2;

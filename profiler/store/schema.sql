@@ -269,7 +269,7 @@ CREATE TABLE MPTUNE_EDGE (edge INTEGER NOT NULL PRIMARY KEY, producer INTEGER NO
 CREATE TABLE MPTUNE_MEMORY (sample INTEGER NOT NULL PRIMARY KEY, time INTEGER NOT NULL, device INTEGER NOT NULL, current_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_STEP (position INTEGER NOT NULL PRIMARY KEY, step INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL);
 CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL, out_of_window INTEGER NOT NULL,
-  zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL);
+  zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL, cut_off INTEGER NOT NULL);
 
 -- The profile: costs of layers and links. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL without samples.
 -- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, with

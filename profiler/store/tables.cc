@@ -108,7 +108,7 @@ std::string fault_of_sizes(const Trace& trace) {
     if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes)
       return "a device's cores or memory are negative or too large";
   const TraceQuality& lost = trace.quality;
-  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched})
+  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched, lost.cut_off})
     if (count < 0 || count > kMostLosses) return "a count of losses is negative or too large";
   return {};
 }

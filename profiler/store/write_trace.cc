@@ -117,8 +117,8 @@ class TraceWriter {
     for (int i = 0; i < kEventKindCount; ++i)
       what(i, std::string(to_string(static_cast<EventKind>(i))), is_compute(static_cast<EventKind>(i)));
     const TraceQuality& quality = trace_.quality;
-    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window,
-                                                                           quality.zero_stamped, quality.unmatched);
+    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window,
+                                                                              quality.zero_stamped, quality.unmatched, quality.cut_off);
   }
 
   // By device: the thread that launches its work, -1 if unknown.

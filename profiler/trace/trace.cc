@@ -44,6 +44,11 @@ bool is_compute(EventKind kind) {
   return kind <= EventKind::reduce || kind == EventKind::collective || kind == EventKind::memset || kind == EventKind::kernel;
 }
 
+bool is_launched(const Trace& trace, const Event& event) {
+  if (event.kind != EventKind::copy) return is_compute(event.kind);
+  return event.detail < 0 || !trace.copies.at(static_cast<std::size_t>(event.detail)).unified;
+}
+
 bool names_gradients(const std::string& copy) {
   return copy == kGradientCopyName || copy == kBackwardCopyName;
 }

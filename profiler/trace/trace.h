@@ -75,6 +75,7 @@ struct Copy {
   int source = -1;        ///< device index
   int destination = -1;   ///< device index
   bool gradient = false;  ///< holds gradients, not activations; also false if the source of the trace does not say
+  bool unified = false;   ///< the driver moved pages of unified memory: no call launched it
   bool operator==(const Copy&) const = default;
 };
 
@@ -146,6 +147,7 @@ struct TraceQuality {
   std::int64_t out_of_window = 0;
   std::int64_t zero_stamped = 0;  ///< records without times
   std::int64_t unmatched = 0;     ///< device work without a launch or earlier than it, sends without a receive and the reverse
+  std::int64_t cut_off = 0;       ///< device work whose launch lies before the recording, and the reverse: nothing that matters is missing
   bool operator==(const TraceQuality&) const = default;
 };
 
@@ -176,5 +178,12 @@ inline constexpr const char* kGradientCopyName = "copy gradient";
 inline constexpr const char* kBackwardCopyName = "copy backward";
 /// Whether a copy of this name holds gradients. For readers of trace files, which keep the name alone.
 [[nodiscard]] bool names_gradients(const std::string& copy);
+
+/// Whether a call launches events of this kind on a GPU: computing, and copies but for those of unified memory.
+/// Requires: `detail` in range.
+[[nodiscard]] bool is_launched(const Trace& trace, const Event& event);
+
+/// Name of copies of unified memory.
+inline constexpr const char* kUnifiedCopyName = "unified memory copy";
 
 }  // namespace mptune

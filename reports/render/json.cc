@@ -162,11 +162,8 @@ planner::Json to_json_object(const Speedup& speedup) {
 }
 
 planner::Json to_json_object(const TraceQuality& quality) {
-  return {{"dropped", quality.dropped},
-          {"untagged", quality.untagged},
-          {"out_of_window", quality.out_of_window},
-          {"zero_stamped", quality.zero_stamped},
-          {"unmatched", quality.unmatched}};
+  return {{"dropped", quality.dropped},           {"untagged", quality.untagged},   {"out_of_window", quality.out_of_window},
+          {"zero_stamped", quality.zero_stamped}, {"unmatched", quality.unmatched}, {"cut_off", quality.cut_off}};
 }
 
 planner::Json devices_json(const TraceReport& report) {

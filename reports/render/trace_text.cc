@@ -68,6 +68,7 @@ std::string quality_text(const TraceReport& report, const TextStyle& style) {
   add(quality.zero_stamped, "without times");
   add(quality.unmatched, "without a counterpart");
   add(quality.out_of_window, "outside of steps");
+  add(quality.cut_off, "cut off at the ends of the recording");
   add(report.has_stages ? quality.untagged : 0, "untagged");
   return parts.empty() ? "" : hanging("events: ", join(parts, ", "), style);
 }

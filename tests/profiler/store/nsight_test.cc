@@ -5,6 +5,7 @@
 #include <map>
 
 #include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/quality_objection.h"
 #include "profiler/base/index.h"
 #include "profiler/store/store.h"
 #include "tests/profiler/store/device_numbers.h"
@@ -80,10 +81,16 @@ TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
       "(SELECT correlationId, globalPid, start FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT correlationId, globalPid, start FROM "
       "CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT correlationId, globalPid, start FROM CUPTI_ACTIVITY_KIND_MEMSET) w";
   const std::string call = "r.correlationId = w.correlationId AND r.globalTid / 0x1000000 = w.globalPid / 0x1000000";
-  EXPECT_EQ(trace.quality.unmatched,
-            count("SELECT count(*) FROM " + work + " WHERE NOT EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE " + call +
-                  " AND w.start >= r.start)"));
-  EXPECT_GE(trace.quality.unmatched, 1810 + 466);
+  const std::string without_launch = "SELECT count(*) FROM " + work +
+                                     " WHERE NOT EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE " + call +
+                                     " AND w.start >= r.start)";
+  const std::string earlier =
+      " AND w.correlationId < (SELECT min(correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.globalTid / 0x1000000 = w.globalPid / "
+      "0x1000000)";
+  EXPECT_EQ(trace.quality.unmatched + trace.quality.cut_off, count(without_launch));
+  EXPECT_EQ(trace.quality.cut_off, count(without_launch + earlier));
+  EXPECT_GE(trace.quality.cut_off, 1810 + 466);
+  EXPECT_EQ(quality_objection(trace), std::nullopt) << "the file is a window of a longer recording";
   const std::string started = "EXISTS (SELECT 1 FROM " + work + " WHERE " + call + ")";
   const std::string waited = "EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION w WHERE " + call + ")";
   EXPECT_EQ(idle_calls, count("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE NOT " + started + " AND NOT " + waited));

@@ -73,6 +73,25 @@ TEST_F(RoundTrip, NamesSayWhichCopiesHoldGradients) {
   }
 }
 
+TEST_F(RoundTrip, NamesSayWhichCopiesMoveUnifiedMemory) {
+  Trace trace = testing::hand_trace();
+  const auto copy = std::ranges::find(trace.events, EventKind::copy, &Event::kind);
+  ASSERT_NE(copy, trace.events.end());
+  copy->name = static_cast<std::int32_t>(trace.names.size());
+  trace.names.emplace_back(kUnifiedCopyName);
+  trace.copies.at(as_index(copy->detail)).unified = true;
+  expect_same({.trace = trace});
+}
+
+TEST_F(RoundTrip, ReadsTracesOfTheFourthMinorVersion) {
+  Trace trace = testing::gpu_trace();
+  write({.trace = trace});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec("ALTER TABLE MPTUNE_QUALITY DROP COLUMN cut_off; UPDATE MPTUNE_META SET value = '3' WHERE name = 'schema_minor'");
+  trace.quality.cut_off = 0;
+  EXPECT_EQ(read_recording(path()).trace, trace);
+}
+
 TEST_F(RoundTrip, OfRandomTracesIsExact) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) expect_same({.trace = testing::random_trace(random, 1 + round % 5, 10 * round)});
@@ -107,7 +126,8 @@ TEST_F(RoundTrip, ReadsTheFirstMinorVersion) {
   SQLite::Database(path(), SQLite::OPEN_READWRITE)
       .exec(
           "DROP TABLE PROFILER_OVERHEAD; DROP TABLE MPTUNE_GRID; ALTER TABLE MPTUNE_QUALITY DROP COLUMN zero_stamped; ALTER TABLE "
-          "MPTUNE_QUALITY DROP COLUMN unmatched; UPDATE MPTUNE_META SET value = '0' WHERE name = 'schema_minor'");
+          "MPTUNE_QUALITY DROP COLUMN unmatched; ALTER TABLE MPTUNE_QUALITY DROP COLUMN cut_off; UPDATE MPTUNE_META SET value = '0' WHERE "
+          "name = 'schema_minor'");
   EXPECT_EQ(read_recording(path()).trace, trace);
 }
 
