@@ -93,6 +93,7 @@ struct TraceReport {
   double recompute_s = 0;  ///< mean per device and step, part of compute
   double reduce_s = 0;     ///< sums over replicas, likewise
   TraceQuality quality;
+  std::vector<ImplausibleTime> implausible;  ///< records left out because their times can't be right, the first few
 };
 
 /// How near a step is to perfect scaling: the un-pipelined one-device step divided by the number of devices.

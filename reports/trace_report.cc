@@ -178,6 +178,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   TraceReport report;
   report.title = title;
   report.quality = trace.quality;
+  report.implausible = trace.implausible;
   report.objection = profiler::quality_objection(trace);
   report.breakdown = profiler::break_down(trace);
   std::vector<double> lengths;

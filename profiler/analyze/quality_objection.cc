@@ -21,6 +21,7 @@ std::int64_t unified(const Trace& trace) {
 
 std::optional<QualityObjection> quality_objection(const Trace& trace) {
   using Loss = QualityObjection::Loss;
+  if (!trace.implausible.empty()) return QualityObjection{.loss = Loss::implausible, .record = trace.implausible.front()};
   const TraceQuality& quality = trace.quality;
   const std::int64_t lost = quality.dropped + quality.zero_stamped;
   const std::int64_t whole = static_cast<std::int64_t>(trace.events.size()) + lost;
@@ -28,7 +29,7 @@ std::optional<QualityObjection> quality_objection(const Trace& trace) {
                           std::tuple(Loss::out_of_window, quality.out_of_window, whole)};
   for (const auto& [loss, count, all] : losses)
     if (count > 0 && static_cast<double>(count) > kMostLost * static_cast<double>(all))
-      return QualityObjection{loss, static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(all, 1))};
+      return QualityObjection{loss, static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(all, 1)), {}};
   return std::nullopt;
 }
 

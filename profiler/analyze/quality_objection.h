@@ -15,13 +15,15 @@ struct QualityObjection {
     dropped,        ///< or without times: what they did looks like idling
     unmatched,      ///< without counterpart: what they waited for has no name
     out_of_window,  ///< outside of the steps: no step holds their time
+    implausible,    ///< a record's times can't be right, so others may be wrong, too: `record` is the first
   };
   Loss loss = Loss::dropped;
-  double share = 0;  ///< of all events, losses included; of unmatched events, of all but copies of unified memory
+  double share = 0;  ///< of all events, losses included; 0 for implausible; of unmatched events, of all but copies of unified memory
+  std::optional<ImplausibleTime> record{};
   bool operator==(const QualityObjection&) const = default;
 };
 
-/// The first loss that is more than kMostLost of the events; nothing where losses do not matter.
+/// A record with implausible times, else the first loss that is more than kMostLost of the events; nothing where losses do not matter.
 [[nodiscard]] std::optional<QualityObjection> quality_objection(const Trace& trace);
 
 }  // namespace mptune::profiler

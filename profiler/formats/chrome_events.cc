@@ -64,6 +64,14 @@ std::optional<std::int64_t> nanoseconds_of(const Number& number) {
   return nanoseconds_of_digits(*number.text);
 }
 
+std::string text_of(const Number& number) {
+  return number.integer ? std::to_string(*number.integer) : *number.text;
+}
+
+bool is_negative(const Number& number) {
+  return number.integer ? *number.integer < 0 : number.value < 0;
+}
+
 std::optional<std::int64_t> integer_of(const Number& number) {
   if (number.integer) return number.integer;
   const bool whole = std::abs(number.value) < 1e15 && number.value == std::floor(number.value);
@@ -214,8 +222,8 @@ class Handler : public nlohmann::json_sax<Json> {
 void Handler::event_number(const Number& value) {
   if (key_ == "ts" || key_ == "dur") {
     const auto time = nanoseconds_of(value);
-    if (!time) refuse("an event's " + key_ + " is out of range");
-    (key_ == "ts" ? event_.time : event_.duration) = Nanoseconds{*time};
+    if (!time && event_.out_of_range.empty()) event_.out_of_range = key_ + " " + text_of(value);
+    (key_ == "ts" ? event_.time : event_.duration) = Nanoseconds{time.value_or(is_negative(value) ? -kFurthest : kFurthest)};
   } else if (key_ == "pid" || key_ == "tid") {
     const auto id = integer_of(value);
     (key_ == "pid" ? event_.process : event_.thread) = id ? std::to_string(*id) : *value.text;

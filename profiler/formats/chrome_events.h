@@ -43,6 +43,7 @@ struct ChromeEvent {
   std::string args_name;  ///< `args.name`; for metadata the name of the process or thread
   std::optional<Nanoseconds> time;
   std::optional<Nanoseconds> duration;
+  std::string out_of_range;  ///< "ts 1e20": the first time beyond 2^61 ns, as written; it reads as 2^61 ns, or as that before 0
   std::array<std::optional<std::int64_t>, kChromeArgs> args;
   std::array<int, 3> grid{};
   std::array<int, 3> block{};
@@ -68,8 +69,8 @@ using ChromeVisitor = std::function<bool(ChromeEvent&)>;
 
 /// Passes every event of a Chrome trace to `visit`. The trace is a list, or an object with `traceEvents`.
 /// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss.
-/// Throws Error: broken input, not JSON, neither form, an event that is not an object, a `ts` or `dur` that is not a number or beyond
-/// 2^61 ns, nesting deeper than 64.
+/// Throws Error: broken input, not JSON, neither form, an event that is not an object, a `ts` or `dur` that is not a number,
+/// nesting deeper than 64.
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);
 
 }  // namespace mptune::profiler

@@ -86,6 +86,9 @@ class OperationReader {
       thread_names_[thread] = event.args_name;
       return;
     }
+    if (!event.out_of_range.empty())
+      refuse("an event's " + event.out_of_range.substr(0, event.out_of_range.find(' ')) + " is out of range: " + event.out_of_range +
+             " of '" + event.name + "'");
     const auto step = event[ChromeArg::step];
     const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
     if (!event.time || !step || *step < 0 || *step > kMostSteps || duration < Nanoseconds{0}) {

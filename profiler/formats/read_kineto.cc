@@ -10,6 +10,8 @@
 #include "profiler/base/text.h"
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_rows.h"
+#include "profiler/formats/kineto_times.h"
 #include "profiler/formats/settle.h"
 #include "profiler/trace/kernel_names.h"
 #include "profiler/trace/stream_lanes.h"
@@ -20,50 +22,8 @@ namespace {
 
 constexpr std::uint8_t kLastLane = 255;
 constexpr std::int64_t kSyncStream = -1;
-// Overlaps up to this long are rounding errors: files of 2021 have whole microseconds.
-constexpr Nanoseconds kRounding{1'000};
-constexpr std::string_view kStepName = "ProfilerStep#";
 // Unix time in 2001 [ns]. In files without a base time, larger times are Unix times, smaller ones count from an unknown start.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
-
-enum class Kind { kernel, copy, memset, sync, launch, annotation, ignored };
-
-// Files of 2021 capitalise category names and leave out the prefix.
-Kind kind_of(const ChromeEvent& event) {
-  static const std::unordered_map<std::string_view, Kind> rows = {{"kernel", Kind::kernel},
-                                                                  {"Kernel", Kind::kernel},
-                                                                  {"gpu_memcpy", Kind::copy},
-                                                                  {"Memcpy", Kind::copy},
-                                                                  {"gpu_memset", Kind::memset},
-                                                                  {"Memset", Kind::memset},
-                                                                  {"cuda_sync", Kind::sync},
-                                                                  {"cuda_runtime", Kind::launch},
-                                                                  {"Runtime", Kind::launch},
-                                                                  {"cuda_driver", Kind::launch},
-                                                                  {"user_annotation", Kind::annotation}};
-  if (event.phase != "X") return Kind::ignored;
-  const auto found = rows.find(event.category);
-  if (found != rows.end()) return found->second;
-  return event.category == "Operator" && event.name.starts_with(kStepName) ? Kind::annotation : Kind::ignored;
-}
-
-bool names_any(const ChromeEvent& event, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return event.name.find(word) != std::string::npos; });
-}
-
-// Source and destination of a copy; -1: the host.
-std::pair<std::int64_t, std::int64_t> ends_of(const ChromeEvent& event, std::int64_t device) {
-  if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
-  const bool from_host = names_any(event, {"HtoD", "HTOD", "Host-to-Device"});
-  const bool to_host = names_any(event, {"DtoH", "DTOH", "Device-to-Host"});
-  return {from_host ? -1 : device, to_host ? -1 : device};
-}
-
-// A call that a device's work follows, unless it failed or a graph was being captured.
-bool launches_kernels(std::string_view call) {
-  return call.starts_with("cudaLaunch") || call.starts_with("cuLaunch") || call.starts_with("cudaGraphLaunch") ||
-         call.starts_with("cuGraphLaunch");
-}
 
 class KinetoReader {
  public:
@@ -74,8 +34,10 @@ class KinetoReader {
       take(event);
       return true;
     });
-    if (trace_.events.empty()) throw Error("it holds no work of a GPU", input_.where(), "record it with the profiler's CUDA activity on");
+    require_work();
     number_devices(header);
+    leave_out_implausible({trace_, calls_, correlations_, streams_, range_threads_});
+    require_work();
     rebase(header);
     order();
     assign_lanes();
@@ -90,19 +52,45 @@ class KinetoReader {
   }
 
  private:
+  void require_work() const {
+    if (!trace_.events.empty()) return;
+    if (trace_.implausible.empty())
+      throw Error("it holds no work of a GPU", input_.where(), "record it with the profiler's CUDA activity on");
+    const ImplausibleTime& first = trace_.implausible.front();
+    throw Error("all its work has times that can't be right, first " + first.what + " on " + first.where + ": " + first.times,
+                input_.where(), "give a trace as its profiler wrote it");
+  }
+
   void take(const ChromeEvent& event) {
-    const Kind row = kind_of(event);
-    if (row == Kind::ignored) return;
+    const KinetoRow row = kineto_row(event);
+    if (row == KinetoRow::ignored) return;
     const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
     if (!event.time) ++trace_.quality.zero_stamped;
-    if (event.time && duration < Nanoseconds{0}) ++trace_.quality.dropped;
-    if (!event.time || duration < Nanoseconds{0}) return;
-    if (row == Kind::launch) return take_launch(event, duration);
-    if (row == Kind::annotation) return take_annotation(event, duration);
+    if (!event.time) return;
+    if (!event.out_of_range.empty()) return leave_out(event, row, ImplausibleTime::Fault::far);
+    if (duration < Nanoseconds{0}) return leave_out(event, row, ImplausibleTime::Fault::backward);
+    if (row == KinetoRow::launch) return take_launch(event, duration);
+    if (row == KinetoRow::annotation) return take_annotation(event, duration);
     take_work(event, row, duration);
   }
 
-  void take_work(const ChromeEvent& event, Kind row, Nanoseconds duration) {
+  // Ranges other than steps change no number of the analysis, so odd ones are counted only.
+  void leave_out(const ChromeEvent& event, KinetoRow row, ImplausibleTime::Fault fault) {
+    if (row == KinetoRow::annotation && !event.name.starts_with(kStepName)) {
+      ++trace_.quality.dropped;
+      return;
+    }
+    const std::optional<std::int64_t> device = event[ChromeArg::device] ? event[ChromeArg::device] : integer(event.process);
+    const bool on_host = row == KinetoRow::launch || row == KinetoRow::annotation || !device;
+    note_implausible(trace_, {.fault = fault,
+                              .what = what_of(event),
+                              .where = on_host ? "thread " + event.thread : place_of(*device, event[ChromeArg::stream].value_or(0)),
+                              .times = times_of(event)});
+  }
+
+  static std::string place_of(std::int64_t device, std::int64_t stream) { return gpu_name(device) + ", stream " + std::to_string(stream); }
+
+  void take_work(const ChromeEvent& event, KinetoRow row, Nanoseconds duration) {
     const std::optional<std::int64_t> given = event[ChromeArg::device] ? event[ChromeArg::device] : integer(event.process);
     if (!given) {
       ++trace_.quality.dropped;
@@ -115,13 +103,13 @@ class KinetoReader {
     work.duration = duration;
     work.device = device_of(device);
     work.name = builder_.name(event.name);
-    if (row == Kind::kernel) add_kernel(event, stream, work);
-    if (row == Kind::copy) add_copy(event, device, work);
-    if (row == Kind::memset) work.kind = EventKind::memset;
-    if (row == Kind::sync) work.kind = EventKind::sync;
+    if (row == KinetoRow::kernel) add_kernel(event, stream, work);
+    if (row == KinetoRow::copy) add_copy(event, device, work);
+    if (row == KinetoRow::memset) work.kind = EventKind::memset;
+    if (row == KinetoRow::sync) work.kind = EventKind::sync;
     trace_.events.push_back(work);
-    streams_.push_back(row == Kind::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
-    correlations_.push_back(row == Kind::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
+    streams_.push_back(row == KinetoRow::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
+    correlations_.push_back(row == KinetoRow::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
   }
 
   void add_kernel(const ChromeEvent& event, std::int64_t stream, Event& work) {
@@ -139,14 +127,14 @@ class KinetoReader {
   }
 
   void add_copy(const ChromeEvent& event, std::int64_t device, Event& work) {
-    const auto [source, destination] = ends_of(event, device);
+    const auto [source, destination] = copy_ends(event, device);
     const std::int64_t bytes = std::max<std::int64_t>(event[ChromeArg::bytes].value_or(0), 0);
     if (bytes > kMostCopiedBytes - copied_bytes_)
       throw Error("the copies add up to too many bytes", input_.where(), "give a trace as its profiler wrote it");
     copied_bytes_ += bytes;
     work.kind = EventKind::copy;
     work.detail = static_cast<std::int32_t>(trace_.copies.size());
-    const bool unified = names_any(event, {"Unified", "UVM"});
+    const bool unified = is_unified_copy(event);
     if (unified) work.name = builder_.name(kUnifiedCopyName);
     trace_.copies.push_back({.bytes = bytes,
                              .source = source < 0 ? -1 : device_of(source),
@@ -252,7 +240,7 @@ class KinetoReader {
     Lanes lanes(compute);
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       Event& event = trace_.events[i];
-      event.lane = lanes.take({event.device, streams_[i]}, event.start + kRounding, event.end()).value_or(kLastLane);
+      event.lane = lanes.take({event.device, streams_[i]}, event.start + kKinetoRounding, event.end()).value_or(kLastLane);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "profiler/trace/plausible_times.h"
 #include "profiler/trace/trace.h"
 
 namespace mptune::profiler {
@@ -17,8 +18,5 @@ void settle_steps(Trace& trace);
 
 /// Bytes of all copies that a reader accepts, more than any machine moves: they may be added up.
 inline constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;
-
-/// Longest recording a reader accepts, 2^55 ns, about 14 months: sums of times over devices and steps stay far from overflow.
-inline constexpr Nanoseconds kLongestRecording{std::int64_t{1} << 55};
 
 }  // namespace mptune::profiler

@@ -66,24 +66,30 @@ int NsightNames::of_string(std::int64_t id) {
   return of(found == strings_.end() ? "string " + std::to_string(id) : found->second);
 }
 
-bool read_times(Rows& rows, Event& event, TraceQuality& quality) {
-  const std::int64_t start = rows.integer(0);
-  const std::int64_t end = rows.integer(1);
-  if (std::max(start, end) > kFurthest || std::min(start, end) < -kFurthest) throw BadContent("a time is out of range");
+std::optional<ImplausibleTime::Fault> RowTimes::fault() const {
+  if (std::max(start, end) > kFurthest || std::min(start, end) < -kFurthest) return ImplausibleTime::Fault::far;
+  if (end < start) return ImplausibleTime::Fault::backward;
+  return std::nullopt;
+}
+
+std::string RowTimes::text() const {
+  return "start " + std::to_string(start) + ", end " + std::to_string(end) + " [ns]";
+}
+
+void RowTimes::put(Event& event) const {
   event.start = Nanoseconds{start};
   event.duration = Nanoseconds{end - start};
-  if (start == 0 && end == 0) {
-    ++quality.zero_stamped;
-    return false;
-  }
-  if (end < start) ++quality.dropped;
-  return end >= start;
+}
+
+RowTimes read_times(Rows& rows) {
+  return {rows.integer(0), rows.integer(1)};
 }
 
 void NsightLeaves::read() {
   read_devices();
   for (const char* table : kLeafTables)
     if (has_table(database_, table)) read_table(table);
+  leave_out_implausible();
   sort_leaves();
   for (const Leaf& leaf : leaves_) {
     std::vector<std::int16_t>& devices = devices_of_[leaf.call.first];
@@ -126,13 +132,22 @@ void NsightLeaves::read_table(const std::string& table) {
   Rows rows(database_, "SELECT " + selection(database_, table, columns_for(table)) + " FROM " + table);
   while (rows.next()) {
     Leaf leaf;
-    if (!read_times(rows, leaf.event, trace_.quality)) continue;
+    const RowTimes times = read_times(rows);
+    if (times.missing()) {
+      ++trace_.quality.zero_stamped;
+      continue;
+    }
     const std::int64_t process = rows.integer_or(5, 0);
     leaf.call = {process, rows.integer_or(6, 0)};
     leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
     leaf.event.device = devices_.at(rows.integer(2));
     leaf.on_host = table == kWaits;
     set_kind(table, rows, leaf.event);
+    if (const auto fault = times.fault()) {
+      note(*fault, leaf, times);
+      continue;
+    }
+    times.put(leaf.event);
     leaves_.push_back(leaf);
   }
 }
@@ -144,7 +159,12 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
                            " WHERE " + condition);
   while (rows.next()) {
     Leaf leaf;
-    if (!read_times(rows, leaf.event, trace_.quality)) continue;
+    const RowTimes times = read_times(rows);
+    if (!times.fault()) times.put(leaf.event);
+    if (times.missing() || times.fault() || !near_work(leaf.event)) {
+      ++(times.missing() ? trace_.quality.zero_stamped : trace_.quality.dropped);
+      continue;
+    }
     const std::int64_t tid = rows.integer_or(2, 0);
     const std::int64_t type = rows.integer_or(4, kOverheadUnknown);
     const bool labelled = type >= 0 && type < static_cast<std::int64_t>(kOverheadLabels.size());
@@ -160,6 +180,58 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
       leaves_.push_back(leaf);
     }
   }
+}
+
+// Copies of unified memory run beside each other, so none is too long.
+void NsightLeaves::leave_out_implausible() {
+  std::map<StreamKey, int> streams;
+  std::vector<TimedRecord> records;
+  for (const Leaf& leaf : leaves_) {
+    TimedRecord record{.start = leaf.event.start, .end = leaf.event.end(), .call = leaf.call.second};
+    const bool in_order = !leaf.on_host && is_launched(trace_, leaf.event);
+    if (in_order) record.stream = streams.try_emplace(leaf.stream, static_cast<int>(streams.size())).first->second;
+    records.push_back(record);
+  }
+  if (!records.empty()) middle_ = middle_start(records);
+  const TimeFaults faults = implausible_times(records, {}, Nanoseconds{0}, [this] { return span_of_host(); });
+  if (faults.empty()) return;
+  std::vector<bool> wrong(leaves_.size(), false);
+  for (const auto& [index, fault] : faults) {
+    const Leaf& leaf = leaves_[index];
+    wrong[index] = true;
+    note(fault, leaf, {leaf.event.start.count(), leaf.event.end().count()});
+  }
+  std::size_t next = 0;
+  std::erase_if(leaves_, [&](const Leaf&) { return wrong[next++]; });
+}
+
+void NsightLeaves::note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times) {
+  const std::string name = trace_.names[as_index(leaf.event.name)];
+  const bool kernel = leaf.event.kind == EventKind::kernel || leaf.event.kind == EventKind::collective;
+  note_implausible(trace_,
+                   {.fault = fault,
+                    .what = kernel ? "kernel '" + name + "'" : name,
+                    .where = trace_.devices[as_index(leaf.event.device)].name + ", stream " + std::to_string(std::get<2>(leaf.stream)),
+                    .times = times.text()});
+}
+
+// From the first to the last call or range that lies near the work. Requires: middle_.
+TimeInterval NsightLeaves::span_of_host() {
+  TimeInterval span;
+  bool found = false;
+  const std::string least = std::to_string((*middle_ - kLongestRecording).count());
+  const std::string most = std::to_string((*middle_ + kLongestRecording).count());
+  for (const char* table : {"CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"}) {
+    const std::set<std::string> columns = columns_of(database_, table);
+    if (!columns.contains("start") || !columns.contains("end")) continue;
+    Rows rows(database_, std::string("SELECT min(start), max(end) FROM ") + table + " WHERE start >= " + least + " AND end <= " + most +
+                             " AND start <= end AND end != 0");
+    if (!rows.next() || rows.null(0)) continue;
+    const TimeInterval here{Nanoseconds{rows.integer(0)}, Nanoseconds{rows.integer(1)}};
+    span = found ? TimeInterval{std::min(span.start, here.start), std::max(span.end, here.end)} : here;
+    found = true;
+  }
+  return span;
 }
 
 void NsightLeaves::sort_leaves() {

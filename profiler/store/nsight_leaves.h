@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "profiler/store/rows.h"
+#include "profiler/trace/plausible_times.h"
 #include "profiler/trace/stream_lanes.h"
 #include "profiler/trace/trace.h"
 
@@ -51,9 +53,23 @@ class NsightNames {
   std::unordered_map<std::string, int> names_;
 };
 
-/// Reads start and end of a row. Returns false and counts the row in `quality` if they are missing or the end is before the start.
-/// Throws BadContent if they are out of range.
-[[nodiscard]] bool read_times(Rows& rows, Event& event, TraceQuality& quality);
+/// Start and end of a row as the file has them.
+struct RowTimes {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+
+  /// The profiler's mark for work whose times it could not get.
+  [[nodiscard]] bool missing() const { return start == 0 && end == 0; }
+  /// Set if no trace can hold them.
+  [[nodiscard]] std::optional<ImplausibleTime::Fault> fault() const;
+  /// "start 5000, end 4000 [ns]"
+  [[nodiscard]] std::string text() const;
+  /// Writes them into an event. Requires: no fault.
+  void put(Event& event) const;
+};
+
+/// The first two columns of a row.
+[[nodiscard]] RowTimes read_times(Rows& rows);
 
 /// An event and the call that launched it.
 struct StartedBy {
@@ -68,8 +84,12 @@ class NsightLeaves {
  public:
   NsightLeaves(SQLite::Database& database, NsightNames& names, Trace& trace) : database_(database), names_(names), trace_(trace) {}
 
-  /// Reads devices, kernels, copies, memsets, waits and the profiler's own work into events sorted by start.
+  /// Reads devices, kernels, copies, memsets, waits and the profiler's own work into events sorted by start. What has implausible times
+  /// (plausible_times.h) is noted in the trace and left out.
   void read();
+
+  /// False for times far from those of the device work.
+  [[nodiscard]] bool near_work(const Event& event) const { return !middle_ || is_near(*middle_, event.start, event.end()); }
 
   /// Events that this call launched, ordered by index.
   [[nodiscard]] std::span<const StartedBy> started_by(const Correlation& call) const;
@@ -96,6 +116,9 @@ class NsightLeaves {
   void describe_devices();
   void read_table(const std::string& table);
   void read_overhead(const std::string& table, const std::string& condition);
+  void leave_out_implausible();
+  void note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times);
+  [[nodiscard]] TimeInterval span_of_host();
   void sort_leaves();
   void place_leaves();
   [[nodiscard]] int device_or_none(Rows& rows, int column) const;
@@ -107,6 +130,7 @@ class NsightLeaves {
   NsightNames& names_;
   Trace& trace_;
   std::vector<Leaf> leaves_;
+  std::optional<Nanoseconds> middle_;  // median start of the work, if there is any
   std::map<std::int64_t, std::int16_t> devices_;
   std::vector<StartedBy> started_;  // sorted
   std::map<StreamKey, std::vector<StartedBy>> streams_;

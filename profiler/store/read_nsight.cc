@@ -72,10 +72,28 @@ class NsightReader {
     return first != first_call_.end() && call.second > 0 && call.second < first->second;
   }
 
+  // False for a call without times, and for one with times that can't be right, which is noted.
+  bool take_times(Rows& rows, Event& event, int name, std::int64_t tid) {
+    const RowTimes times = read_times(rows);
+    if (times.missing()) {
+      ++trace_.quality.zero_stamped;
+      return false;
+    }
+    std::optional<ImplausibleTime::Fault> fault = times.fault();
+    if (!fault) times.put(event);
+    if (!fault && !leaves_.near_work(event)) fault = ImplausibleTime::Fault::far;
+    if (!fault) return true;
+    note_implausible(trace_, {.fault = *fault,
+                              .what = name < 0 ? "call" : "call '" + trace_.names[as_index(name)] + "'",
+                              .where = trace_.threads[as_index(thread_of(tid))],
+                              .times = times.text()});
+    return false;
+  }
+
   void read_call(Rows& rows, std::vector<bool>& has_launch) {
-    Event times;
-    if (!read_times(rows, times, trace_.quality)) return;
     const std::int64_t tid = rows.integer(2);
+    Event times;
+    if (!take_times(rows, times, rows.null(4) ? -1 : names_.of_string(rows.integer(4)), tid)) return;
     Launch launch{.thread = thread_of(tid),
                   .name = rows.null(4) ? -1 : names_.of_string(rows.integer(4)),
                   .start = times.start,
@@ -110,7 +128,13 @@ class NsightReader {
                              " FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND end IS NOT NULL ORDER BY start, end DESC");
     while (rows.next()) {
       Event range;
-      if (!read_times(rows, range, trace_.quality)) continue;
+      const RowTimes times = read_times(rows);
+      if (!times.fault()) times.put(range);
+      // Ranges change no number of the analysis, so odd ones are counted only.
+      if (times.missing() || times.fault() || !leaves_.near_work(range)) {
+        ++(times.missing() ? trace_.quality.zero_stamped : trace_.quality.dropped);
+        continue;
+      }
       range.kind = EventKind::action;
       range.device = device_of(rows.integer_or(2, 0));
       range.name = !rows.null(3) ? names_.of(rows.text(3)) : rows.null(4) ? names_.of("") : names_.of_string(rows.integer(4));

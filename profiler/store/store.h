@@ -32,7 +32,8 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// - API calls become launches; event is -1 for calls that launched nothing.
 /// - A stream's wait for an event becomes an event_wait edge from the last work before the event's record to the next after the wait.
 /// - NVTX ranges become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
-/// - `quality` counts rows without times (zero_stamped), rows that end before they start (dropped), and device work without a launch or
+/// - Work and calls with times that can't be right (plausible_times.h) are named in `implausible` and left out, as are such ranges.
+/// - `quality` counts rows without times (zero_stamped), rows left out (dropped), and device work without a launch or
 ///   earlier than it (unmatched). Copies of unified memory have none. Work launched before the first recorded call of its process was
 ///   launched before the recording (cut_off).
 /// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types, sizes or counts out of range,

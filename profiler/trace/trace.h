@@ -151,6 +151,24 @@ struct TraceQuality {
   bool operator==(const TraceQuality&) const = default;
 };
 
+/// A record of another program's file with times that can't be right. Readers leave it out. In the words of the file, so that it is found.
+struct ImplausibleTime {
+  enum class Fault {
+    backward,  ///< it ends before it starts
+    far,       ///< further from the other work than any recording is long
+    alone,     ///< without it the recording were less than half as long
+    too_long,  ///< it lasts over most of the time while its stream runs other work
+  };
+  Fault fault = Fault::backward;
+  std::string what;   ///< "kernel 'gemm'"
+  std::string where;  ///< "cuda:0, stream 7"
+  std::string times;  ///< "start 5000, end 4000 [ns]"
+  bool operator==(const ImplausibleTime&) const = default;
+};
+
+/// A trace names so many of them.
+inline constexpr std::size_t kMostImplausible = 10;
+
 /// What host and devices did, measured or simulated.
 /// `events` never overlap on one lane of one device. `ranges` (actions, steps) enclose them and may nest.
 struct Trace {
@@ -167,6 +185,7 @@ struct Trace {
   std::vector<MemorySample> memory;
   std::vector<StepWindow> steps;
   TraceQuality quality;
+  std::vector<ImplausibleTime> implausible;  ///< the first kMostImplausible; `quality.dropped` counts all. Trace files of ours hold none
   bool simulated = false;
   std::int64_t started_utc_ns = 0;  ///< Unix time of the recording's start; 0: unknown
 

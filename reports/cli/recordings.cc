@@ -30,6 +30,9 @@ profiler::Recording read_any_recording(const std::string& path) {
     recording.trace = profiler::read_any_trace(path);
   if (!recording.trace)
     throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a trace of Nsight Systems or Kineto");
+  if (recording.trace->events.empty() && !recording.trace->implausible.empty())
+    throw Error("all its work has times that can't be right, first: " + text_of(recording.trace->implausible.front()), path,
+                "give a trace as its profiler wrote it");
   if (recording.trace->events.empty())
     throw Error("the trace holds no work of a device", path, "record kernels or copies too, not ranges alone");
   return recording;
@@ -67,7 +70,11 @@ void put_foreign_trace(planner::Json& json, const TraceReport& report) {
 
 int verdict_code(const Session& session, const TraceReport& report) {
   if (!report.objection) return static_cast<int>(ExitCode::done);
-  session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
+  if (report.objection->record)
+    session.warn("no verdict, because a record has times that can't be right: " + text_of(*report.objection) +
+                 "; it is left out here. Correct or delete it in the file, or record again");
+  else
+    session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
   return static_cast<int>(ExitCode::inconclusive);
 }
 

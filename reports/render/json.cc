@@ -6,6 +6,7 @@
 
 #include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
+#include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/recommendation_text.h"
 
@@ -250,6 +251,10 @@ void put_trace(planner::Json& json, const TraceReport& report) {
   json["bubble"] = report.bubble;
   if (report.bubble_theory) json["bubble_theory"] = *report.bubble_theory;
   json["quality"] = to_json_object(report.quality);
+  json["implausible_times"] = planner::Json::array();
+  for (const ImplausibleTime& record : report.implausible)
+    json["implausible_times"].push_back(
+        {{"fault", fault_name(record.fault)}, {"what", record.what}, {"where", record.where}, {"times", record.times}});
   json["advice"] = advice_json(report.advice);
   json["critical_path"] = planner::Json::array();
   for (const PathRow& row : report.critical_path)

@@ -26,7 +26,7 @@ Json row(const std::string& category, const std::string& name, double ts, double
 Json whole() {
   Json rows = Json::array();
   for (int step : {0, 1})
-    rows.push_back(row("user_annotation", "ProfilerStep#" + std::to_string(step), kStart + 5000 * step, 4900, Json::object()));
+    rows.push_back(row("user_annotation", "ProfilerStep#" + std::to_string(step), kStart + 5000 * step, 4990, Json::object()));
   for (int i = 0; i < 100; ++i) {
     const double start = kStart + 100 * i + 10;
     rows.push_back(row("cuda_runtime", "cudaLaunchKernel", start - 10, 5, {{"correlation", 500 + i}}));
@@ -116,6 +116,75 @@ TEST(IncompleteKineto, LaunchesWithoutWorkInTheMiddleEndNoStep) {
   const Trace trace = read(without(whole(), "kernel", 550, 560));
   EXPECT_EQ(trace.steps.size(), 2U);
   EXPECT_EQ(trace.quality, (TraceQuality{.untagged = 90}));
+}
+
+// Index of the row of the kernel with this correlation.
+std::size_t kernel(const Json& rows, int correlation) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (is_of(rows[i], "kernel", correlation, correlation + 1)) return i;
+  ADD_FAILURE() << correlation;
+  return 0;
+}
+
+using Fault = ImplausibleTime::Fault;
+
+// The row is named and left out, and there is no verdict.
+void expect_only(const Trace& trace, const ImplausibleTime& record, std::size_t events) {
+  EXPECT_EQ(trace.implausible, std::vector{record}) << (trace.implausible.empty() ? "none" : trace.implausible[0].times);
+  EXPECT_EQ(trace.quality.dropped, 1);
+  EXPECT_EQ(trace.events.size(), events);
+  EXPECT_EQ(quality_objection(trace), (QualityObjection{QualityObjection::Loss::implausible, 0, record}));
+}
+
+TEST(ImplausibleKineto, AKernelThatEndsBeforeItStarts) {
+  Json rows = whole();
+  rows[kernel(rows, 530)]["dur"] = -3;
+  expect_only(read(rows), {Fault::backward, "kernel 'gemm'", "cuda:0, stream 7", "ts 1700000000003010.000, dur -3.000 [us]"}, 99);
+}
+
+TEST(ImplausibleKineto, AKernelThatLastsOverMostOfAStep) {
+  Json rows = whole();
+  rows[kernel(rows, 550)]["dur"] = 3000;
+  expect_only(read(rows), {Fault::too_long, "kernel 'gemm'", "cuda:0, stream 7", "ts 1700000000005010.000, dur 3000.000 [us]"}, 99);
+}
+
+TEST(ImplausibleKineto, AKernelAtZero) {
+  Json rows = whole();
+  rows[kernel(rows, 550)]["ts"] = 0;
+  expect_only(read(rows), {Fault::far, "kernel 'gemm'", "cuda:0, stream 7", "ts 0.000, dur 80.000 [us]"}, 99);
+}
+
+TEST(ImplausibleKineto, AKernelInTheFuture) {
+  Json rows = whole();
+  rows[kernel(rows, 599)]["ts"] = kStart + 60e6;
+  Trace trace = read(rows);
+  expect_only(trace, {Fault::alone, "kernel 'gemm'", "cuda:0, stream 7", "ts 1700000060000000.000, dur 80.000 [us]"}, 99);
+  rows[kernel(rows, 599)]["ts"] = std::int64_t{4'000'000'000'000'000'000};
+  expect_only(read(rows), {Fault::far, "kernel 'gemm'", "cuda:0, stream 7", "ts 4000000000000000000 [us]"}, 99);
+}
+
+TEST(ImplausibleKineto, AStepOrACall) {
+  Json rows = whole();
+  rows[0]["ts"] = 5;
+  expect_only(read(rows), {Fault::far, "'ProfilerStep#0'", "thread 7", "ts 5.000, dur 4990.000 [us]"}, 100);
+  rows = whole();
+  rows[1]["dur"] = -1;
+  expect_only(read(rows), {Fault::backward, "'ProfilerStep#1'", "thread 7", "ts 1700000000005000.000, dur -1.000 [us]"}, 100);
+  rows = whole();
+  rows.push_back(row("cuda_runtime", "cudaMalloc", 7, 1, Json::object()));
+  expect_only(read(rows), {Fault::far, "call 'cudaMalloc'", "thread 7", "ts 7.000, dur 1.000 [us]"}, 100);
+}
+
+TEST(ImplausibleKineto, OtherRangesForbidNoVerdict) {
+  Json rows = whole();
+  rows.push_back(row("user_annotation", "forward", 7, 1, Json::object()));
+  rows.push_back(row("user_annotation", "forward", kStart, -1, Json::object()));
+  rows.push_back(row("cpu_op", "aten::mm", 1e300, 1, Json::object()));
+  const Trace trace = read(rows);
+  EXPECT_TRUE(trace.implausible.empty());
+  EXPECT_EQ(trace.quality.dropped, 2);
+  rows.erase(rows.size() - 2);
+  EXPECT_EQ(quality_objection(read(rows)), std::nullopt);
 }
 
 }  // namespace

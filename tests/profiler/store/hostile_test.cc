@@ -264,8 +264,6 @@ TEST_F(Hostile, KernelsCallsAndTheRecordersWork) {
 TEST_F(Hostile, ExportsOfOthers) {
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon'", "start");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 1e300", "end");
-  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = -9223372036854775807 - 1", "time");
-  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 9223372036854775807", "time");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = x'01'", "deviceId");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'gemm'", "shortName");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridY = 1 << 40", "gridY");

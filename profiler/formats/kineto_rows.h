@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "profiler/formats/chrome_events.h"
+
+namespace mptune::profiler {
+
+/// What a row of a Kineto trace says.
+enum class KinetoRow { kernel, copy, memset, sync, launch, annotation, ignored };
+
+/// Annotations of steps begin so; the number of the step follows.
+inline constexpr std::string_view kStepName = "ProfilerStep#";
+
+/// By phase, category and name; knows the categories of 2021, which are capitalised and have no prefix.
+[[nodiscard]] KinetoRow kineto_row(const ChromeEvent& event);
+
+/// Source and destination of a copy that runs on `device`; -1: the host.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> copy_ends(const ChromeEvent& event, std::int64_t device);
+/// True for a copy that the driver made to move pages of unified memory.
+[[nodiscard]] bool is_unified_copy(const ChromeEvent& event);
+
+/// True for a call that a kernel follows, unless it failed or a graph was being captured.
+[[nodiscard]] bool launches_kernels(std::string_view call);
+
+/// The row in words, for messages: "kernel 'gemm'", "call 'cudaLaunchKernel'".
+[[nodiscard]] std::string what_of(const ChromeEvent& event);
+/// "ts 5000.125, dur -3.000 [us]": the row's times as its file has them.
+[[nodiscard]] std::string times_of(const ChromeEvent& event);
+[[nodiscard]] std::string kineto_times(Nanoseconds start, Nanoseconds duration);
+
+}  // namespace mptune::profiler

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "profiler/trace/trace.h"
+
+namespace mptune::profiler {
+
+/// Overlaps up to this long are rounding errors: files of 2021 have whole microseconds.
+inline constexpr Nanoseconds kKinetoRounding{1'000};
+
+/// What the Kineto reader has read: a trace without launches, and what belongs to it. Does not own.
+struct KinetoRecords {
+  Trace& trace;
+  std::vector<Launch>& calls;
+  std::vector<std::int64_t>& correlations;  ///< by event; <= 0: unknown
+  std::vector<std::int64_t>& streams;       ///< by event
+  std::vector<int>& range_threads;          ///< by range: index into Trace::threads
+};
+
+/// Leaves out what has implausible times (plausible_times.h), calls and steps far from the work, too, and notes it in the trace. Ranges far
+/// from the work are left out and counted only. Requires: times as in the file.
+void leave_out_implausible(const KinetoRecords& records);
+
+}  // namespace mptune::profiler
