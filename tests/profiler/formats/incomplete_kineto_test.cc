@@ -16,9 +16,9 @@ using Json = nlohmann::json;
 
 // Traces of PyTorch's profiler that lack rows. The whole one has two steps of 50 kernels each on stream 7; kernel i lasts 80 us, one every
 // 100 us, and is launched 10 us before it. Rows are numbered as in the file: steps 0 and 1, then launch and kernel in turn.
-constexpr double kStart = 1.7e15;
+constexpr std::int64_t kStart = 1'700'000'000'000'000;
 
-Json row(const std::string& category, const std::string& name, double ts, double dur, const Json& args) {
+Json row(const std::string& category, const std::string& name, const Json& ts, int dur, const Json& args) {
   return {{"ph", "X"}, {"cat", category}, {"name", name}, {"pid", category == "kernel" ? 0 : 99},
           {"tid", 7},  {"ts", ts},        {"dur", dur},   {"args", args}};
 }
@@ -28,7 +28,7 @@ Json whole() {
   for (int step : {0, 1})
     rows.push_back(row("user_annotation", "ProfilerStep#" + std::to_string(step), kStart + 5000 * step, 4990, Json::object()));
   for (int i = 0; i < 100; ++i) {
-    const double start = kStart + 100 * i + 10;
+    const std::int64_t start = kStart + 100 * i + 10;
     rows.push_back(row("cuda_runtime", "cudaLaunchKernel", start - 10, 5, {{"correlation", 500 + i}}));
     rows.push_back(row("kernel", "gemm", start, 80, {{"device", 0}, {"stream", 7}, {"correlation", 500 + i}}));
   }
@@ -156,7 +156,7 @@ TEST(ImplausibleKineto, AKernelAtZero) {
 
 TEST(ImplausibleKineto, AKernelInTheFuture) {
   Json rows = whole();
-  rows[kernel(rows, 599)]["ts"] = kStart + 60e6;
+  rows[kernel(rows, 599)]["ts"] = kStart + 60'000'000;
   Trace trace = read(rows);
   expect_only(trace, {Fault::alone, "kernel 'gemm'", "cuda:0, stream 7", "ts 1700000060000000.000, dur 80.000 [us]"}, 99);
   rows[kernel(rows, 599)]["ts"] = std::int64_t{4'000'000'000'000'000'000};
