@@ -25,6 +25,8 @@ void add_import_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("FILE", *path, "SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler or pipeline timeline, .gz or not")
       ->required();
   app->footer(
+      "A window of a longer recording is enough. A time that can't be right is\n"
+      "named, and there is no verdict (exit code 5).\n\n"
       "Example:\n  mptune import report.sqlite        # nsys export --type sqlite report.nsys-rep\n"
       "  mptune import worker0.pt.trace.json.gz");
   app->callback([path, &chosen] { chosen = [path](const Session& session) { return run_import(*path, session); }; });
