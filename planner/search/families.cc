@@ -229,6 +229,7 @@ void Choices::leave_out(const std::vector<PlanFamily>& families) {
 }
 
 void Choices::leave_out_stages_per_device(int virtual_stages) {
+  several_unlisted_ = true;
   leave_out(1, static_cast<int>(space_.devices.size()) * virtual_stages);
   bound_unlisted();
 }
@@ -266,10 +267,14 @@ void Choices::leave_out(std::int64_t placements, int stages) {
   unlisted_plans_ = std::llround(std::min(plans, static_cast<double>(kMostPlans)));
 }
 
-// All work over all devices: what holds for every plan.
+// What holds for every plan, or for every plan with a stage on a device.
 void Choices::bound_unlisted() {
-  for (const int m : counts_)
-    unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bounds_.of({indices_}, split_evenly(space_.batch, m), true).step_ns);
+  for (const int m : counts_) {
+    const std::vector<int> sizes = split_evenly(space_.batch, m);
+    const bool any = several_unlisted_ || !helping_schedules_.empty();
+    const std::int64_t bound_ns = any ? bounds_.of({indices_}, sizes, true).step_ns : bounds_.of_one_stage_per_device(indices_, sizes);
+    unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bound_ns);
+  }
 }
 
 // All different placements: of devices that may be swapped, the first free one. Whether a placement has families does not depend on its
@@ -299,6 +304,7 @@ void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFa
     }
   };
   place(place);
+  several_unlisted_ |= full && virtual_stages > 1;
   if (full) leave_out(1, static_cast<int>(replicas.size()) * virtual_stages);
 }
 

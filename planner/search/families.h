@@ -107,6 +107,7 @@ class Choices {
   std::vector<int> cuts_;                       // layers where a stage may begin
   int least_stages_ = 1;                        // plans of fewer stages lack a stage that is to be recomputed
   std::int64_t unlisted_plans_ = 0;
+  bool several_unlisted_ = false;  // plans of several stages on a device are among them
   std::int64_t unlisted_bound_ns_ = std::numeric_limits<std::int64_t>::max();
   std::map<Kind, KindFacts> kinds_;
   FamilyBound bounds_;

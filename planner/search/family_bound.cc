@@ -18,27 +18,61 @@ constexpr std::size_t kMostFilled = 8;  // stages per device; with more, work re
 // A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {
   const std::vector<double>* all = nullptr;
+  const std::vector<double>* end = nullptr;  // of the step
   double replicas = 1;
   double actions = 0;  // of all its micro-batches
   double copies = 0;   // before and behind its work, of one micro-batch
 };
 
+// The furthest end of a stage that begins at layer `first`, if the step takes no longer; -1 where it cannot begin in time.
+int furthest_end(const ProbeStage& stage, const std::vector<double>& before, int first, double step) {
+  const double left = step - before[as_index(first)] - stage.copies - stage.actions;
+  if (left < 0) return -1;
+  const auto upto = [&](int layer) {
+    return (*stage.all)[as_index(layer)] / stage.replicas + (stage.end == nullptr ? 0 : (*stage.end)[as_index(layer)]);
+  };
+  const double limit = upto(first) + left;
+  int last = first;
+  for (int beyond = static_cast<int>(before.size()); last + 1 < beyond;) {
+    const int middle = last + (beyond - last) / 2;
+    (upto(middle) <= limit ? last : beyond) = middle;
+  }
+  return last;
+}
+
 // The first layers of all stages but the first, or nothing where the step time is too short.
 bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& before, double step, std::vector<int>& cuts) {
   cuts.clear();
-  const std::size_t layers = before.size() - 1;
-  std::size_t first = 0;
+  int first = 0;
   for (const ProbeStage& stage : stages) {
-    const double left = (step - before[first] - stage.copies - stage.actions) * stage.replicas;
-    if (left < 0) return false;
-    const std::vector<double>& all = *stage.all;
-    const auto past = std::upper_bound(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), all[first] + left);
-    const auto last = as_index(past - all.begin()) - 1;
-    if (last >= layers) return true;
-    cuts.push_back(static_cast<int>(last));
-    first = last;
+    first = furthest_end(stage, before, first, step);
+    if (first < 0) return false;
+    if (as_index(first) + 1 >= before.size()) return true;
+    cuts.push_back(first);
   }
   return false;
+}
+
+// Whether some stages with so many devices in all, one device or several each, work off all layers. `stages`: with 1, 2, 3 .. devices.
+bool any_shape_takes(const std::vector<ProbeStage>& stages, const std::vector<double>& before, double step) {
+  std::vector<int> reached(stages.size() + 1, 0);  // by devices
+  for (std::size_t used = 1; used < reached.size(); ++used) {
+    reached[used] = reached[used - 1];
+    for (std::size_t replicas = 1; replicas <= used; ++replicas)
+      reached[used] = std::max(reached[used], furthest_end(stages[replicas - 1], before, reached[used - replicas], step));
+  }
+  return as_index(reached.back()) + 1 >= before.size();
+}
+
+// The longest step that is not long enough, up to 2^-kHalvings of `high`, which is.
+template <typename Enough>
+double longest_refused(double high, const Enough& enough) {
+  double least = 0;
+  for (int halving = 0; halving < kHalvings; ++halving) {
+    const double middle = (least + high) / 2;
+    (enough(middle) ? high : least) = middle;
+  }
+  return least;
 }
 
 // Several stages on a device: the least step over the work of one micro-batch, however that is shared out to the stages and in whatever
@@ -70,6 +104,11 @@ double least_backward_s(const LayerTimes& times, bool splits) {
 // What the stage before waits for.
 double least_input_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s) : times.backward_s;
+}
+
+// Every operation is rounded to the nanosecond: `operations` on a path.
+std::int64_t rounded(double least, double step_cost, double operations) {
+  return static_cast<std::int64_t>(std::floor(std::max(0.0, least * (1 - 1e-9) + step_cost - operations - 6)));
 }
 
 // Layers whose work passes fast leave all work of others in place: the best of some bounds without the fastest layers.
@@ -141,6 +180,29 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
   return sums_.emplace(key, std::move(made)).first->second;
 }
 
+// Sums over the layers before an index: updates of parameters on the fastest of the devices, and sums over so many replicas.
+const std::vector<double>& FamilyBound::end_sums(const std::vector<int>& devices, int replicas) {
+  const auto [entry, is_new] = end_sums_.try_emplace({devices, replicas}, 1, 0.0);
+  std::vector<double>& sums = entry->second;
+  for (int layer = 0; is_new && layer < cost_.layers(); ++layer) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const int device : devices) {
+      const int summing = cost_.summing_replicas(device, replicas);
+      const double reduce_s = replicas > 1 ? cost_.reduce_seconds(device, layer, replicas, summing) : 0;
+      least = std::min(least, reduce_s + cost_.optimizer_seconds(device, layer));
+    }
+    sums.push_back(sums.back() + least * 1e9);
+  }
+  return sums;
+}
+
+// Parameters are updated on one device after another, or on all at once: some device has an equal part of them.
+double FamilyBound::least_end_ns(const std::vector<int>& devices) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const int device : devices) least = std::min(least, end_sums({device}, 1).back());
+  return least / static_cast<double>(devices.size());
+}
+
 // Bytes over each cut that is allowed, of the largest and the smallest micro-batch; each number once.
 const std::vector<std::int64_t>& FamilyBound::boundaries(const std::vector<int>& sizes, bool gradients) {
   const auto [entry, is_new] = boundaries_.try_emplace({sizes.front(), sizes.back(), gradients});
@@ -210,8 +272,12 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   const auto between = static_cast<double>(stages.size() - 1);
   double low = fastest.once.back() + pass * (between + 1);
   double everything = fastest.all.back() + pass * m * (between + 1);
+  // Until a micro-batch is through forward no gradient is ready, and each of them is on one device.
+  const double waiting = std::max(0.0, static_cast<double>(devices.size()) - m) * fastest.once_out.back();
+  low = std::max(low, (everything + waiting) / static_cast<double>(devices.size()));
   if (helps)
     for (const auto& [device, s] : first_stages(stages)) everything += fastest.once_out[s] + (action + copies) * static_cast<double>(s);
+  const double end = least_end_ns(devices);
   std::vector<int> cuts;
   if (seats > devices.size()) {
     low = std::max(low, everything / static_cast<double>(devices.size()));
@@ -222,30 +288,44 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
       const double share = fastest.all.back() * static_cast<double>(s) / static_cast<double>(stages.size());
       cuts.push_back(static_cast<int>(std::upper_bound(fastest.all.begin(), fastest.all.end(), share) - fastest.all.begin()) - 1);
     }
+    low += end;
   } else {
     std::vector<ProbeStage> probed;
     for (const std::vector<int>& stage : stages) {
       const auto before = static_cast<double>(probed.size());
       const auto replicas = static_cast<double>(stage.size());
-      probed.push_back({&sums(stage, sizes, splits).all, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
+      const std::vector<double>& all = sums(stage, sizes, splits).all;
+      const std::vector<double>* end_of_stage = stages.size() > 1 ? &end_sums(stage, static_cast<int>(stage.size())) : nullptr;
+      probed.push_back({&all, end_of_stage, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
     }
     const std::vector<double>& before = splits ? fastest.once_out : fastest.once;
     double high = fastest.once.back();
-    for (const ProbeStage& stage : probed) high += stage.all->back() + stage.actions + stage.copies;
-    double least = 0;
+    for (const ProbeStage& stage : probed)
+      high += stage.all->back() + (stage.end == nullptr ? 0 : stage.end->back()) + stage.actions + stage.copies;
     std::vector<int> tried;
-    for (int halving = 0; halving < kHalvings; ++halving) {
-      const double middle = (least + high) / 2;
-      const bool enough = probe(probed, before, middle, tried);
-      (enough ? high : least) = middle;
+    const double least = longest_refused(high, [&](double step) {
+      const bool enough = probe(probed, before, step, tried);
       if (enough) cuts = tried;
-    }
-    low = std::max(low, helps ? everything / static_cast<double>(devices.size()) : least);
+      return enough;
+    });
+    if (helps) low = std::max(low, everything / static_cast<double>(devices.size()));
+    if (stages.size() == 1) low = std::max(low, least);
+    low = std::max(low + end, helps ? 0 : least);
   }
-  // Every operation is rounded to the nanosecond.
-  const double slack = 4 * m + 4 * between + 6;
-  return {static_cast<std::int64_t>(std::floor(std::max(0.0, low * (1 - 1e-9) + step_cost - slack))),
-          allowed(std::move(cuts), static_cast<int>(stages.size()))};
+  return {rounded(low, step_cost, 4 * m + 4 * between), allowed(std::move(cuts), static_cast<int>(stages.size()))};
+}
+
+std::int64_t FamilyBound::of_one_stage_per_device(const std::vector<int>& devices, const std::vector<int>& sizes) {
+  const Sums& fastest = sums(devices, sizes, true);
+  const auto m = static_cast<double>(sizes.size());
+  double step_cost = std::numeric_limits<double>::infinity();
+  for (const int device : devices) step_cost = std::min(step_cost, cost_.step_seconds(device) * 1e9);
+  std::vector<ProbeStage> stages;
+  for (int replicas = 1; replicas <= static_cast<int>(devices.size()); ++replicas)
+    stages.push_back({&fastest.all, &end_sums(devices, replicas), static_cast<double>(replicas), 0, 0});
+  const double high = fastest.once.back() + fastest.all.back() + stages.front().end->back();
+  const double least = longest_refused(high, [&](double step) { return any_shape_takes(stages, fastest.once_out, step); });
+  return rounded(least, step_cost, 4 * m + 4 * static_cast<double>(devices.size()));
 }
 
 }  // namespace mptune::planner

@@ -23,15 +23,21 @@ class FamilyBound {
   /// `stages`: the devices of each, indices into the profile's; several: replicas. `splits`: weight gradients may wait for the end.
   ///
   /// One stage a device: stage s with layers [a, b) cannot begin before one micro-batch is through the layers before a and, unless backward
-  /// is split, not end before its gradient is back through them; between, it works off all micro-batches. For a given step time the most
-  /// layers that each stage can take are found from left to right, as a larger `a` never moves the largest `b` to the left.
+  /// is split, not end before its gradient is back through them; between, it works off all micro-batches; then its gradients are summed
+  /// over its replicas and its parameters updated. For a given step time the most layers that each stage can take are found from left to
+  /// right, as a larger `a` never moves the largest `b` to the left.
   /// Several stages a device: all work over all devices; all work over all micro-batches, unless backward is split; and, where work can't
   /// reach every device at once, what that leaves idle in any order of the actions. One stage on several: holds for every plan on any of
   /// them, if backward is split.
+  /// All: fewer micro-batches than devices leave devices idle until the first is through forward; the last update has an equal part of all
+  /// parameters or more.
   /// `helps`: idle devices compute weight gradients of any stage, so all work goes over all devices; each is idle until a micro-batch
   /// reaches its first stage, as no weight gradient is ready before. Holds for all rows.
   /// Requires: no more stages than layers; sizes that differ by at most one.
   [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits, bool helps = false);
+  /// Of all families of several stages on these devices, replicas or not, with one stage on a device or none, whose idle devices do not
+  /// help. Takes milliseconds where there are dozens of devices.
+  [[nodiscard]] std::int64_t of_one_stage_per_device(const std::vector<int>& devices, const std::vector<int>& sizes);
 
  private:
   // Sums over the layers before an index, on the fastest of some device classes.
@@ -42,6 +48,8 @@ class FamilyBound {
   };
   [[nodiscard]] const Sums& sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits);
   [[nodiscard]] const std::vector<std::int64_t>& boundaries(const std::vector<int>& sizes, bool gradients);
+  [[nodiscard]] const std::vector<double>& end_sums(const std::vector<int>& devices, int replicas);
+  [[nodiscard]] double least_end_ns(const std::vector<int>& devices);
   [[nodiscard]] double least_copy_s(int from, int to, const std::vector<int>& sizes, bool gradients);
   [[nodiscard]] double least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
   [[nodiscard]] std::vector<int> allowed(std::vector<int> cuts, int stages) const;
@@ -49,6 +57,7 @@ class FamilyBound {
   const CostModel& cost_;
   std::map<std::tuple<int, int, bool>, std::vector<std::int64_t>> boundaries_;  // by largest and smallest size, and direction
   std::map<std::tuple<int, int, int, int, bool>, double> least_copies_;         // by link, likewise
+  std::map<std::pair<std::vector<int>, int>, std::vector<double>> end_sums_;    // by devices and replicas
   std::map<std::pair<std::vector<int>, std::vector<int>>, Sums> sums_;          // by device classes, and sizes, number and splits
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "planner/helping.h"
 #include "planner/schedule/schedule.h"
@@ -153,6 +154,66 @@ TEST(FamilyBound, HoldsForSeveralStagesOnADevice) {
     }
   }
   EXPECT_GT(closest, 0.9) << "the bound is worth nothing";
+}
+
+// A GPU in some of them, whose gradients one device sums.
+TEST(FamilyBound, HoldsForReplicasWhoseGradientsAreSummed) {
+  std::mt19937 random(48);
+  double closest = 0;
+  for (int round = 0; round < 500; ++round) {
+    const int devices = std::uniform_int_distribution<int>(2, 6)(random);
+    testing::ProfileShape shape = testing::random_shape(random, 8, devices);
+    shape.reduce_s_per_byte = std::uniform_real_distribution<double>(0, 1e-4)(random);
+    const Profile profile = make_profile(shape, testing::random_factors(random, 8));
+    const CostModel cost(round % 3 == 0 ? testing::with_gpus(profile, 1) : profile);
+    const Plan plan = testing::random_plan(random, 8, devices);
+    if (plan.num_stages() == 1) continue;
+    const std::int64_t step_ns = std::llround(predict(plan, cost).step_s * 1e9);
+    const std::int64_t bound_ns = bound_of(plan, cost, false);
+    EXPECT_LE(bound_ns, step_ns) << round;
+    EXPECT_LE(bound_of(plan, cost, true), bound_ns) << round;
+    std::vector<int> all(as_index(devices));
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_LE(FamilyBound(cost).of_one_stage_per_device(all, plan.microbatch_sizes), step_ns) << round;
+    closest = std::max(closest, static_cast<double>(bound_ns) / static_cast<double>(step_ns));
+  }
+  EXPECT_GT(closest, 0.95) << "the bound is worth nothing";
+}
+
+// With split backwards in any order, where some devices may be left out.
+TEST(FamilyBound, OfOneStagePerDeviceHoldsForAnyOrder) {
+  std::mt19937 random(49);
+  for (int round = 0; round < 500; ++round) {
+    const int devices = std::uniform_int_distribution<int>(2, 5)(random);
+    const CostModel cost = testing::random_cost(random, 8, devices);
+    Plan plan = testing::random_plan(random, 8, devices);
+    testing::RandomRows(random, plan, round % 3);
+    if (plan.num_stages() == 1) continue;
+    std::vector<int> all(as_index(devices));
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_LE(FamilyBound(cost).of_one_stage_per_device(all, plan.microbatch_sizes), std::llround(predict(plan, cost).step_s * 1e9))
+        << round;
+  }
+}
+
+// Summing the gradients of all layers takes longer than their work.
+TEST(FamilyBound, CountsWhatReplicasSum) {
+  const CostModel cost(make_profile({.layers = 8, .devices = 4, .reduce_s_per_byte = 1e-4}));
+  FamilyBound bound(cost);
+  const std::int64_t replicated_ns = bound.of({{0, 1}, {2, 3}}, testing::ones(4), true).step_ns;
+  EXPECT_GT(replicated_ns, 200'000'000) << "half of 0.1 s for each of 4 layers";
+  const std::int64_t straight_ns = bound.of({{0}, {1}, {2}, {3}}, testing::ones(4), true).step_ns;
+  EXPECT_LE(bound.of_one_stage_per_device({0, 1, 2, 3}, testing::ones(4)), straight_ns);
+  EXPECT_GE(bound.of_one_stage_per_device({0, 1, 2, 3}, testing::ones(4)), straight_ns * 9 / 10);
+}
+
+// Until one of them is through forward, at most two of four devices work.
+TEST(FamilyBound, KnowsThatDevicesWaitForTheFirstGradient) {
+  const CostModel cost(make_profile({.layers = 32, .devices = 4}));
+  Plan plan = testing::stages_of(32, std::vector<int>(8, 1), testing::ones(2));
+  for (std::size_t s = 0; s < 8; ++s) plan.stages[s].devices = {static_cast<int>(s % 4)};
+  const std::int64_t forward_ns = 32'000'000;
+  EXPECT_GE(bound_of(plan, cost, true), (2 * 3 * forward_ns + 2 * forward_ns) / 4 * 999 / 1000);
 }
 
 // With few micro-batches no order keeps all devices busy.
