@@ -12,6 +12,9 @@ KERNELS = 100
 class ForeignTraces(CommandTest):
     """Traces of other programs that are cut out of longer ones, or hold odd rows."""
 
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
     def export(self, name="export.sqlite", first_call=0, last_kernel=KERNELS, change=""):
         """An export of Nsight Systems: a kernel every 100 us, launched 1 ms ahead."""
         if os.path.exists(self.path(name)):
@@ -41,7 +44,8 @@ class ForeignTraces(CommandTest):
             rows.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 100 * i + 10, "dur": 80,
                          "args": {"device": 0, "stream": 7, "correlation": 500 + i}})
         change(rows)
-        self.write(name, json.dumps({"traceEvents": rows}))
+        with open(self.path(name), "w") as file:
+            json.dump({"traceEvents": rows}, file)
         return name
 
     def imported(self, code, name):
@@ -70,7 +74,7 @@ class ForeignTraces(CommandTest):
         name = self.export(change="WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999) INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY "
                                   "SELECT 5000000 + 9000 * i, 5002000 + 9000 * i, 0, 1, 0, NULL, 0x1000001000000, 4096, 11 + i % 2 FROM n")
         value, _ = self.imported(0, name)
-        self.assertEqual(sorted((link["from"], link["to"], link["copies"]) for link in value["link_use"]), [("cuda:0", "host", 500), ("host", "cuda:0", 500)])
+        self.assertEqual(sorted((link["source"], link["destination"], link["copies"]) for link in value["link_use"]), [("cuda:0", "host", 500), ("host", "cuda:0", 500)])
 
     def refused(self, name, fault, where, times):
         value, err = self.imported(5, name)
