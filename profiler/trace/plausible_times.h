@@ -37,7 +37,7 @@ using TimeFaults = std::vector<std::pair<std::size_t, ImplausibleTime::Fault>>;
 
 /// The records that can't be right, ordered by index:
 /// - far: it is not near the median of at least three records.
-/// - alone: without it the recording were less than half as long, though it has kLeastOthers others. Waits are never alone.
+/// - alone: without it the recording would be less than half as long, though it has kLeastOthers others. Waits are never alone.
 ///
 ///       others  |.. .. ... .|
 ///       record                                  |..|     or    |...........................|
