@@ -20,13 +20,13 @@ constexpr ScheduleInfo kSchedules[] = {
     {"eager-1f1b", StageMap::one_each, 1, 1, false, RowsFrom::costs, 4, eager_rows},
     {"interleaved", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, interleaved_1f1b_rows},
     {"looped-bfs", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"zb1p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 16, zb1p_rows},
-    {"zb2p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 16, zb2p_rows},
-    {"zbv", StageMap::v, 2, 2, false, RowsFrom::costs, 16, zbv_rows},
-    {"v-half", StageMap::v, 2, 2, false, RowsFrom::costs, 16, v_half_rows},
-    {"v-min", StageMap::v, 2, 2, false, RowsFrom::costs, 16, v_min_rows},
+    {"zb1p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 8, zb1p_rows},
+    {"zb2p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 8, zb2p_rows},
+    {"zbv", StageMap::v, 2, 2, false, RowsFrom::costs, 8, zbv_rows},
+    {"v-half", StageMap::v, 2, 2, false, RowsFrom::costs, 8, v_half_rows},
+    {"v-min", StageMap::v, 2, 2, false, RowsFrom::costs, 8, v_min_rows},
     {"dualpipe-v", StageMap::v, 2, 2, false, RowsFrom::pattern, 1, dualpipe_v_rows},
-    {"list", StageMap::any, 1, kAny, false, RowsFrom::search, 100, list_rows},
+    {"list", StageMap::any, 1, kAny, false, RowsFrom::search, 32, list_rows},
 };
 
 template <Rows (*rows)(const Layout&, const ScheduleCosts&)>

@@ -15,14 +15,16 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostCutSets = 4'096;     // that a family may have to be searched completely
-constexpr std::int64_t kHelpingWorkDivisor = 4;  // helping() gets 1 / this of the work that is left
-constexpr std::int64_t kFamilyShare = 16;        // a family searched completely gets 1 / this of the work that is left
-constexpr int kImprovedFamilies = 6;             // whose cuts are moved
-constexpr int kMoves = 64;                       // cuts tried around the best ones of a family
-constexpr int kLists = 6;                        // families of `list` that are tried
-constexpr int kListMoves = 8;                    // cuts tried around the best ones of the best of them
-constexpr double kPromising = 1.1;               // times the best step: families above are not improved
+constexpr std::int64_t kMostCutSets = 4'096;        // that a family may have to be searched completely
+constexpr std::int64_t kHelpingWorkDivisor = 4;     // helping() gets 1 / this of the work that is left
+constexpr std::int64_t kFamilyShare = 16;           // a family searched completely gets 1 / this of the work that is left
+constexpr int kImprovedFamilies = 6;                // whose cuts are moved
+constexpr int kMoves = 64;                          // cuts tried around the best ones of a family
+constexpr int kFirstLists = 8;                      // families of `list` that are tried before others are searched
+constexpr std::int64_t kFirstListsWorkDivisor = 4;  // these get 1 / this of the work that is left
+constexpr int kLists = 6;                           // and once the others were
+constexpr int kListMoves = 8;                       // cuts tried around the best ones of the best of them
+constexpr double kPromising = 1.1;                  // times the best step: families above are not improved
 
 // Calls `use` with every set of `count` of the open layers, ascending.
 void for_all_sets(const std::vector<int>& open, std::size_t count, const std::function<void(const std::vector<int>&)>& use) {
@@ -84,6 +86,19 @@ const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
   return fastest;
 }
 
+// Before other families are searched: their bounds are the lowest, and their plans are often among the fastest.
+void JointSearch::first_lists() {
+  const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kFirstListsWorkDivisor;
+  int tried = 0;
+  for (FamilyState& state : states_) {
+    const bool open = !state.family.helping && !state.further && state.family.executable() && set_aside(state);
+    if (!open || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
+    if (evaluator_.work_left() - helping_work(state) < least_left) continue;
+    if (tried++ == kFirstLists || evaluator_.spent()) return;
+    try_cuts(state, state.family.seed);
+  }
+}
+
 void JointSearch::lists() {
   std::vector<std::pair<double, FamilyState*>> promising;
   for (FamilyState& state : states_) {
@@ -100,7 +115,8 @@ void JointSearch::lists() {
   for (std::size_t k = 0; k < promising.size() && k < kLists && !evaluator_.spent(); ++k) {
     FamilyState& state = *promising[k].second;
     const std::vector<int> cuts = fastest_alike(state)->best_cuts;
-    try_cuts(state, cuts);
+    const bool tried = state.seen > 0 && cuts == state.family.seed;
+    if (!tried) try_cuts(state, cuts);
     if (best == nullptr || state.best_s < best->best_s) best = &state;
   }
   if (best != nullptr && !best->best_cuts.empty()) try_neighbours(*best, kListMoves);

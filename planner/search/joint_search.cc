@@ -168,6 +168,7 @@ std::int64_t JointSearch::threshold_ns(Goal goal) const {
 void JointSearch::pipelines() {
   list_families();
   if (!space_.cuts.empty()) return try_given_cuts();
+  first_lists();
   try_seeds();
   const bool others =
       std::ranges::any_of(states_, [this](const FamilyState& state) { return state.family.executable() && set_aside(state); });

@@ -53,8 +53,10 @@ class JointSearch {
   void helping();
   /// More stages per device than families() has, searched as helping() does: one more each time, as long as StagesPerDevice says.
   void more_stages();
-  /// `list` beside other schedules: on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
-  /// proved: making its rows takes as long as hundreds of simulations.
+  /// `list` beside other schedules: a plan of each of the families with the smallest bounds, as far as a part of the work allows.
+  void first_lists();
+  /// Then plans on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
+  /// proved: making its rows takes as long as dozens of simulations.
   void lists();
   /// The next best pipelines, and what helping idle devices make of those ranked. Leaves the proofs of families as they are.
   void alternatives();
