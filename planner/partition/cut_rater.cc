@@ -121,8 +121,8 @@ CutRater::Found CutRater::least_from(const std::vector<int>& ends, int stage, in
     least = std::min(least, std::max(behind, Found(std::max<std::int64_t>(0, need.excess_bytes), need.excess_device)));
   };
   const auto nearest = std::upper_bound(ends.begin(), ends.end(), first);
-  const auto meet = std::partition_point(
-      nearest, ends.end(), [&](int last) { return memory_->least_excess(stage, first, last) < rest[as_index(last)].first; });
+  const auto meet = std::partition_point(nearest, ends.end(),
+                                         [&](int last) { return memory_->least_excess(stage, first, last) < rest[as_index(last)].first; });
   std::for_each(meet, ends.end(), attempt);
   std::for_each(std::make_reverse_iterator(meet), std::make_reverse_iterator(nearest), attempt);
   return least;

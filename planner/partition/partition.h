@@ -66,8 +66,8 @@ struct PartitionResult {
 /// do not slow each other. Other families are bounded less tightly, and every plan costs a simulation: give those a limit.
 /// The proof covers cuts (and recomputation for memory by the stated rule), not other micro-batches, schedules or devices.
 /// Throws Error for a family without stages or micro-batches, sizes that differ by more than one, an unknown device or schedule, a
-/// schedule that does not support the stages, a list of caps of the wrong length; with recompute_for_memory, also for more layers than 2 GiB
-/// of tables can hold.
+/// schedule that does not support the stages, a list of caps of the wrong length; with recompute_for_memory, also for more layers than 2
+/// GiB of tables can hold.
 [[nodiscard]] PartitionResult partition(const PartitionProblem& problem, const CostModel& cost);
 
 }  // namespace mptune::planner

@@ -33,9 +33,9 @@ class StepTimes {
 
   /// For every stage, a path along one of its devices: the longest path if that stage is much slower than all others.
   std::vector<Path> row_paths();
-  /// For every stage, a path along one of its devices that exists for every order of the rows, through the stage's actions and those of later
-  /// stages on the device. Requires: micro-batches of one size. `splits`: the order decides which backwards are split, so backwards are
-  /// left out.
+  /// For every stage, a path along one of its devices that exists for every order of the rows, through the stage's actions and those of
+  /// later stages on the device. Requires: micro-batches of one size. `splits`: the order decides which backwards are split, so backwards
+  /// are left out.
   [[nodiscard]] std::vector<Path> row_paths_of_any_order(bool splits) const;
   /// Further paths that exist for every order of the rows (compare shortest_of_any_order() in schedule/warm_ups.h). None where
   /// micro-batches have several sizes. Requires: every stage on one device, which has no other; all backwards whole, or all split.

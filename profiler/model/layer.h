@@ -28,7 +28,7 @@ struct RunContext {
   int microbatch = 0;
   std::int64_t first_sample = 0;  ///< index of the micro-batch's first sample in the global batch
   std::int64_t samples = 0;
-  bool recomputing = false;    ///< a recomputation: statistics must not be recorded again
+  bool recomputing = false;              ///< a recomputation: statistics must not be recorded again
   profiler::DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
 };
 

@@ -79,8 +79,7 @@ void add_autoencoder(BuiltinChain& chain, std::int64_t width) {
 
 Model make_encoder_decoder_classifier(const std::string& parameters, const std::string& input, Seed seed) {
   const std::string model = "encoder-decoder-classifier";
-  const auto values =
-      parse_parameters(model, parameters, {{"width", 32, 1, 1024}, {"hidden", 128, 1, 65536}, {"classes", 10, 2, 1000000}});
+  const auto values = parse_parameters(model, parameters, {{"width", 32, 1, 1024}, {"hidden", 128, 1, 65536}, {"classes", 10, 2, 1000000}});
   const auto width = values.at("width");
   const auto hidden = values.at("hidden");
   const auto classes = values.at("classes");
@@ -91,8 +90,8 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   const auto sample = parse_images({.model = model, .side = 32, .least = multiple, .multiple = multiple}, input, classes);
   BuiltinChain chain(sample.inputs.front().type, seed);
   add_autoencoder(chain, width);
-  chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"},
-            std::make_shared<Dense>(width << (kSteps - 1), hidden), first_classify);
+  chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
+            first_classify);
   chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify);
   return {model, chain.take(), both_losses(), sample, kEncoderDecoderClassifierBatch};
 }

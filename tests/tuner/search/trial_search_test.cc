@@ -1,5 +1,5 @@
-#include "planner/parallelism.h"
 #include "tuner/search/trial_search.h"
+#include "planner/parallelism.h"
 
 #include <gtest/gtest.h>
 
