@@ -30,8 +30,9 @@ std::vector<LinkUse> link_use(const Trace& trace) {
     const std::vector<TimeInterval> times = merge(std::move(link.times));
     link.use.time = total(times);
     link.use.exposed = link.use.time;
-    const auto destination = as_index(ends.second);
-    if (ends.second >= 0 && destination < busy.size()) link.use.exposed -= total(intersect(times, busy[destination].compute));
+    const int destination = ends.second;
+    const bool to_device = destination >= 0 && as_index(destination) < busy.size();
+    if (to_device) link.use.exposed -= total(intersect(times, busy[as_index(destination)].compute));
     result.push_back(link.use);
   }
   return result;

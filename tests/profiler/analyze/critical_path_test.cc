@@ -69,5 +69,13 @@ TEST(LinkUse, CountsBothDirectionsAndWhatIsExposed) {
   EXPECT_EQ(worst_violation(two_stages()).count(), 0);
 }
 
+TEST(LinkUse, CopiesToTheHostAreExposed) {
+  Trace trace = two_stages();
+  trace.copies.front().destination = -1;
+  const std::vector<LinkUse> used = link_use(trace);
+  ASSERT_EQ(used.size(), 2U);
+  EXPECT_EQ(used[0], (LinkUse{0, -1, 1, 1000, Nanoseconds{10}, Nanoseconds{10}}));
+}
+
 }  // namespace
 }  // namespace mptune::profiler
