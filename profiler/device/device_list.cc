@@ -83,12 +83,6 @@ std::vector<DeviceSpec> automatic_devices() {
   return devices;
 }
 
-std::string names_of(const std::vector<std::string>& devices) {
-  std::string names;
-  for (const std::string& device : devices) names.append(names.empty() ? "" : ",").append(device);
-  return names;
-}
-
 void refuse_overlap(const DevicePool& pool, const std::vector<DeviceSpec>& devices) {
   for (const DeviceSpec& device : devices) {
     if (overlap(pool.whole, device))
@@ -112,7 +106,7 @@ std::vector<DeviceSpec> parse_devices(const std::string& list) {
   const DeviceChoice choice = parse_device_choice(list);
   if (!choice.pools.empty()) {
     throw Error(choice.pools.front().name() + " leaves open how it is divided", "--devices",
-                "name the devices, such as " + names_of(even_division(choice.pools.front())) + ", or give the plan file of mptune tune");
+                "name the devices, such as " + join(even_division(choice.pools.front()), ",") + ", or give the plan file of mptune tune");
   }
   return choice.devices;
 }
@@ -126,8 +120,8 @@ DeviceChoice parse_device_choice(const std::string& list) {
       for (const DevicePool& pool : choice.pools) refuse_overlap(pool, {choice.devices.back()});
       continue;
     }
-    refuse_overlap(parse_pool(name), choice.devices);
     choice.pools.push_back(parse_pool(name));
+    refuse_overlap(choice.pools.back(), choice.devices);
     for (const std::string& device : even_division(choice.pools.back())) choice.devices.push_back(parse_device(device));
   }
   check_list(choice.devices);

@@ -14,6 +14,9 @@ namespace mptune {
 /// Throws Error: an empty list, a duplicate or unavailable core, a missing GPU or driver, a GPU divided in two different ways, sleeping
 /// devices mixed with others, a pool.
 [[nodiscard]] std::vector<DeviceSpec> parse_devices(const std::string& list);
+/// The same for names from a plan file, where "sleep:3" is one device.
+[[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
+
 /// What --devices names where a command may divide pools.
 struct DeviceChoice {
   std::vector<DeviceSpec> devices;  ///< in the list's order, pools evenly divided
@@ -22,8 +25,6 @@ struct DeviceChoice {
 /// parse_devices() of a list that may name pools, too: `cpu:0-15/auto`, `cuda:0/auto`. Throws Error likewise, and for a device that shares
 /// cores or a GPU with a pool.
 [[nodiscard]] DeviceChoice parse_device_choice(const std::string& list);
-/// The same for names from a plan file, where "sleep:3" is one device.
-[[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
 
 /// Throttle of copies between devices; bytes_per_second 0: not throttled.
 struct LinkThrottle {

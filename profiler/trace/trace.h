@@ -156,7 +156,7 @@ struct ImplausibleTime {
   enum class Fault {
     backward,  ///< it ends before it starts
     far,       ///< further from the other work than any recording is long
-    alone,     ///< without it the recording were less than half as long
+    alone,     ///< without it the recording would be less than half as long
     too_long,  ///< it lasts over most of the time while its stream runs other work
   };
   Fault fault = Fault::backward;

@@ -9,6 +9,7 @@
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "profiler/store/store.h"

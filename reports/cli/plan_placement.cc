@@ -7,6 +7,7 @@
 #include "planner/published/objective.h"
 #include "planner/published/profile_placement.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "profiler/formats/placement_json.h"

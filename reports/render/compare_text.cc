@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/option_names.h"
 #include "reports/render/table.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/table.h"

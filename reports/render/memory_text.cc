@@ -4,6 +4,7 @@
 #include <array>
 
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/report_text.h"
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/plan_changes.h"
 #include "reports/render/pictures.h"

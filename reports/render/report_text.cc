@@ -7,6 +7,7 @@
 
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/kinds.h"
 #include "reports/render/pictures.h"

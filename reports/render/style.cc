@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 
 namespace mptune::reports {
 namespace {
@@ -88,12 +89,6 @@ std::vector<std::string> wrap(const std::string& text, int columns) {
     lines.back() += (lines.back().empty() ? "" : " ") + word;
   }
   return lines;
-}
-
-std::string join(const std::vector<std::string>& parts, const std::string& separator) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : separator) + parts[i];
-  return text;
 }
 
 std::string hanging(const std::string& label, const std::string& text, const TextStyle& style) {

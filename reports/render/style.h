@@ -27,7 +27,6 @@ enum class Color { none, bold, dim, red, green, yellow, blue, magenta, cyan };
 [[nodiscard]] std::string repeat(const std::string& glyph, int count);
 /// Breaks at blanks so that no line is wider than `columns`, unless a single word is. At least one line.
 [[nodiscard]] std::vector<std::string> wrap(const std::string& text, int columns);
-[[nodiscard]] std::string join(const std::vector<std::string>& parts, const std::string& separator);
 
 /// Lines of text behind a label, further ones as far in as the first.
 [[nodiscard]] std::string hanging(const std::string& label, const std::string& text, const TextStyle& style);

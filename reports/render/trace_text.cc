@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/quality_text.h"
 #include "reports/render/advice_text.h"

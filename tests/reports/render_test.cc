@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "profiler/base/text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/fit_text.h"
 #include "reports/render/pictures.h"
