@@ -16,6 +16,7 @@ struct Placed {
   Copy copy;
   int thread = 0;
   int further = 0;
+  int sender = -1;
 };
 
 /// Identifies the output of an action: (step, stage, micro-batch, is backward).
@@ -30,7 +31,7 @@ bool is_backward(EventKind kind) {
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread, further] = placed[as_index(i)];
+    const auto& [event, tag, copy, thread, further, sender] = placed[as_index(i)];
     std::map<int, int>& devices = last_action[tag.step];
     if (event.kind == EventKind::forward || is_backward(event.kind) || event.kind == EventKind::backward_weight) devices[event.device] = i;
     if (event.kind != EventKind::optimizer && event.kind != EventKind::reduce) continue;
@@ -40,13 +41,13 @@ void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   }
 }
 
-/// Adds edges for the order of each lane, and for data: from a stage to its copy, and from the copy to the next stage.
+/// Adds edges for the order of each lane, and for data: from a stage to its copies, and from the copies to the stage that gets them.
 void add_edges(Trace& trace, const std::vector<Placed>& placed) {
   std::map<std::pair<int, int>, int> last_on_lane;
   std::map<Hand, int> last_of;
-  std::map<Hand, int> arrival;
+  std::map<Hand, std::vector<int>> arrivals;
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread, further] = placed[as_index(i)];
+    const auto& [event, tag, copy, thread, further, sender] = placed[as_index(i)];
     const auto [before, first] = last_on_lane.try_emplace({event.device, event.lane}, i);
     if (!first) {
       trace.edges.push_back({before->second, i, EdgeKind::order});
@@ -54,17 +55,15 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
     }
     if (tag.stage < 0) continue;
     if (event.kind == EventKind::copy) {
-      // A copy has the tag of the receiving stage: forward copies come from the stage before it, backward copies from the stage after it.
-      const bool backward = copy.gradient;
-      const auto producer = last_of.find({tag.step, tag.stage + (backward ? 1 : -1), tag.microbatch, backward});
+      const auto producer = last_of.find({tag.step, sender, tag.microbatch, copy.gradient});
       if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
-      arrival[{tag.step, tag.stage, tag.microbatch, backward}] = i;
+      arrivals[{tag.step, tag.stage, tag.microbatch, copy.gradient}].push_back(i);
     } else if (event.kind == EventKind::forward || is_backward(event.kind)) {
       const bool backward = is_backward(event.kind);
-      const auto arrived = arrival.find({tag.step, tag.stage, tag.microbatch, backward});
-      if (arrived != arrival.end() && event.kind != EventKind::recompute) {
-        trace.edges.push_back({arrived->second, i, EdgeKind::data});
-        arrival.erase(arrived);
+      const auto arrived = arrivals.find({tag.step, tag.stage, tag.microbatch, backward});
+      if (arrived != arrivals.end() && event.kind != EventKind::recompute) {
+        for (const int from : arrived->second) trace.edges.push_back({from, i, EdgeKind::data});
+        arrivals.erase(arrived);
       }
       last_of[{tag.step, tag.stage, tag.microbatch, backward}] = i;
     } else if (event.kind == EventKind::backward_weight) {
@@ -142,7 +141,7 @@ Trace HostCollector::stop() {
       if (entry.range)
         trace.ranges.push_back(event);
       else
-        leaves.push_back({event, entry.tag, entry.copy, thread, entry.further});
+        leaves.push_back({event, entry.tag, entry.copy, thread, entry.further, entry.sender});
     }
   }
   std::stable_sort(leaves.begin(), leaves.end(), [](const Placed& a, const Placed& b) { return a.event.start < b.event.start; });

@@ -23,21 +23,23 @@ class LaneLog {
     Copy copy;  ///< EventKind::copy only
     bool range = false;
     int further = 0;  ///< of weight gradients: micro-batches after the tag's that are fused with it
+    int sender = -1;  ///< of a copy: the stage that computed what it sends
   };
 
   LaneLog(int device, int lane, std::string thread) : device_(device), lane_(lane), thread_(std::move(thread)) { entries_.reserve(1024); }
 
   void add(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end,
            int further = 0) {
-    entries_.push_back({start, end, kind, name, tag, {}, false, further});
+    entries_.push_back({start, end, kind, name, tag, {}, false, further, -1});
   }
-  void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start,
+  /// `tag`: of the stage that gets the copy; `sender`: the stage that computed what it sends.
+  void add_copy(int name, const Tag& tag, int sender, const Copy& copy, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, EventKind::copy, name, tag, copy, false, 0});
+    entries_.push_back({start, end, EventKind::copy, name, tag, copy, false, 0, sender});
   }
   void add_range(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
                  std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, kind, name, tag, {}, true, 0});
+    entries_.push_back({start, end, kind, name, tag, {}, true, 0, -1});
   }
 
  private:

@@ -88,6 +88,8 @@ class ExportedLayer final : public Layer {
     return outputs;
   }
 
+  std::optional<TensorFlow> flow() const override { return shape_->flow; }
+
   std::vector<NamedTensor> parameters() const override {
     std::vector<NamedTensor> result;
     for (const BoundTensor& tensor : tensors_)
@@ -186,7 +188,7 @@ class ExportedLayer final : public Layer {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (shape_->first == 0) check_input(shape_->value(shape_->inputs[i]), inputs[i]);
       values_[as_index(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
-      learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
+      if (shape_->flow.reads[i]) learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
     }
     if (!shape_->bound->cuts.batch_symbol().empty()) symbols.try_emplace(shape_->bound->cuts.batch_symbol(), context.samples);
     for (const int number : shape_->numbers) {

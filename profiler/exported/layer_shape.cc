@@ -9,6 +9,34 @@
 
 namespace mptune::profiler {
 
+namespace {
+
+// Numbers that follow from the number of samples alone need no tensor.
+bool needs_sizes(const LayerShape& shape) {
+  const SymbolValues samples{{shape.bound->cuts.batch_symbol(), 1}};
+  return std::ranges::any_of(shape.numbers, [&](int number) {
+    const ValueDescription& about = shape.value(number);
+    return !about.size || !about.size->value(samples);
+  });
+}
+
+// The first layer checks all inputs of the program. A value whose memory the layer writes to is no longer the input.
+TensorFlow flow_of(const LayerShape& shape, const std::set<int>& written) {
+  std::set<int> read;
+  for (const int node : shape.nodes) read.insert(shape.bound->graph.reads(node).begin(), shape.bound->graph.reads(node).end());
+  const bool all = shape.first == 0 || needs_sizes(shape);
+  TensorFlow flow;
+  for (const int input : shape.inputs) flow.reads.push_back(all || read.contains(input));
+  for (const int output : shape.outputs) {
+    const auto input = std::ranges::find(shape.inputs, output);
+    const bool same = input != shape.inputs.end() && !written.contains(shape.bound->cuts.memory_of(output));
+    flow.passes.push_back(same ? static_cast<int>(input - shape.inputs.begin()) : -1);
+  }
+  return flow;
+}
+
+}  // namespace
+
 LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last) {
   LayerShape shape;
   shape.bound = std::move(bound);
@@ -50,6 +78,7 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   shape.written.assign(state.begin(), state.end());
   for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
   shape.kind = exported_layer_kind(shape.bound->program, first, last);
+  shape.flow = flow_of(shape, written);
   return shape;
 }
 

@@ -21,6 +21,7 @@ struct LayerShape {
   std::vector<int> numbers;  ///< integers computed by other layers
   std::vector<int> written;  ///< state that an in-place operator writes to
   std::string kind;
+  TensorFlow flow;
 
   [[nodiscard]] const ProgramGraph& graph() const { return bound->program.graph; }
   [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[as_index(index)]; }

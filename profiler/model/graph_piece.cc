@@ -20,6 +20,7 @@ int index_of(const at::Tensor& tensor, const Tensors& tensors) {
 }
 
 at::Tensor leaf_of(const at::Tensor& tensor, bool needs_gradient) {
+  if (!tensor.defined()) return {};
   at::Tensor leaf = tensor.detach();
   if (needs_gradient) leaf.requires_grad_();
   return leaf;
@@ -44,8 +45,8 @@ Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors output
   const auto requires_grad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
   if (std::ranges::none_of(inputs, requires_grad) && layer.parameters().empty()) return outputs;
   for (at::Tensor& output : outputs) {
-    const auto is_part_of = [&](const at::Tensor& input) { return !input.requires_grad() && output.is_alias_of(input); };
-    if (output.is_floating_point() && std::ranges::none_of(inputs, is_part_of)) output = leaf_of(output, true);
+    const auto is_part_of = [&](const at::Tensor& input) { return input.defined() && !input.requires_grad() && output.is_alias_of(input); };
+    if (output.defined() && output.is_floating_point() && std::ranges::none_of(inputs, is_part_of)) output = leaf_of(output, true);
   }
   return outputs;
 }
@@ -65,7 +66,7 @@ Tensors backward_through(GraphPiece piece, Tensors gradients) {
   torch::autograd::edge_list roots;
   torch::autograd::variable_list root_gradients;
   for (std::size_t i = 0; i < piece.roots.size(); ++i) {
-    if (!gradients[i].defined()) continue;
+    if (i >= gradients.size() || !gradients[i].defined()) continue;
     if (piece.passed[i] >= 0) {
       at::Tensor& passed = result[as_index(piece.passed[i])];
       passed = passed.defined() ? passed + gradients[i] : std::move(gradients[i]);

@@ -8,7 +8,7 @@
 
 namespace mptune::profiler {
 
-/// Detaches tensors: leaves with the same memory that require gradients if the tensors do.
+/// Detaches tensors: leaves with the same memory that require gradients if the tensors do. Undefined tensors stay undefined.
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
 
 /// Marks outputs that a layer computed with gradients off as requiring gradients where they would with gradients on.
@@ -27,7 +27,7 @@ struct GraphPiece {
 /// Sets piece.roots. Requires: `outputs` computed from piece.inputs with gradients on.
 void set_roots(GraphPiece& piece, const Tensors& outputs);
 
-/// Runs backward with `gradients` of the outputs (undefined ones are left out). Accumulates gradients of parameters and returns those of
+/// Runs backward with `gradients` of the outputs (undefined ones are left out; empty: there are none). Accumulates gradients of parameters and returns those of
 /// the inputs, undefined for inputs without gradient.
 [[nodiscard]] Tensors backward_through(GraphPiece piece, Tensors gradients);
 

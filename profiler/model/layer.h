@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,13 @@ struct BatchStatistics {
   std::int64_t count = 0;  ///< values per channel
 };
 
+/// What a layer does with the tensors that it takes. Stages then send each other only what is read, and wait for nothing else.
+struct TensorFlow {
+  std::vector<bool> reads;  ///< per input; false: the layer looks neither at its values nor at its sizes
+  std::vector<int> passes;  ///< per output: index of the input that it is, unchanged; -1: the layer computes it
+  bool operator==(const TensorFlow&) const = default;
+};
+
 /// One piece of a model that a cut cannot divide. A layer object belongs to one device and is used by one thread at a time.
 class Layer {
  public:
@@ -47,6 +55,10 @@ class Layer {
   /// Takes and returns dense tensors, samples in the first dimension. Recorded by autograd unless gradients are off.
   /// Must not modify its inputs. Throws c10::Error like LibTorch.
   [[nodiscard]] virtual Tensors forward(const Tensors& inputs, const RunContext& context) = 0;
+
+  /// What forward() does with its tensors, the same in every call; nullopt: it reads all inputs and computes all outputs. forward() may get
+  /// an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced by the input.
+  [[nodiscard]] virtual std::optional<TensorFlow> flow() const { return std::nullopt; }
 
   /// Trainable parameters (leaves that require gradients), in a fixed order that all clones share.
   [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;

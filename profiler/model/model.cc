@@ -162,14 +162,35 @@ Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count) {
   return {samples_of(batch.inputs, first, count), batch.target.defined() ? batch.target.narrow(0, first, count) : at::Tensor()};
 }
 
+namespace {
+
+// Unread inputs that are not there are given as empty tensors.
+Tensors given_to(const TensorFlow& flow, const Tensors& inputs) {
+  Tensors given = inputs;
+  const auto there = std::ranges::find_if(inputs, &at::Tensor::defined);
+  for (std::size_t i = 0; i < given.size() && there != inputs.end(); ++i)
+    if (!given[i].defined() && i < flow.reads.size() && !flow.reads[i]) given[i] = at::empty({0}, there->options().requires_grad(false));
+  return given;
+}
+
+Tensors run_flow(Layer& layer, const TensorFlow& flow, const Tensors& inputs, const RunContext& context) {
+  Tensors outputs = layer.forward(given_to(flow, inputs), context);
+  for (std::size_t i = 0; i < outputs.size() && i < flow.passes.size(); ++i)
+    if (flow.passes[i] >= 0) outputs[i] = inputs.at(as_index(flow.passes[i]));
+  return outputs;
+}
+
+}  // namespace
+
 Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
-  const auto given = inputs.empty() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
+  const auto given = inputs.empty() || !inputs[0].defined() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
   const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
   profiler::DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
   RunContext drawing = context;
   drawing.draws = &draws;
   try {
-    return layer.layer->forward(inputs, drawing);
+    const std::optional<TensorFlow> flow = layer.layer->flow();
+    return flow ? run_flow(*layer.layer, *flow, inputs, drawing) : layer.layer->forward(inputs, drawing);
   } catch (const std::exception&) {
     draws.rethrow_refusal();
     throw;

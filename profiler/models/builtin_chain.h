@@ -41,10 +41,11 @@ class BuiltinChain {
   BuiltinChain(at::ScalarType type, std::optional<std::uint64_t> seed, Initialise initialise = initialise_usually);
 
   template <class Module>
-  void add(LayerText text, std::shared_ptr<Module> module, ModuleForward forward = run_module<Module>) {
+  void add(LayerText text, std::shared_ptr<Module> module, ModuleForward forward = run_module<Module>,
+           std::optional<TensorFlow> flow = std::nullopt) {
     prepare(*module);
-    layers_.push_back(
-        {std::move(text.name), std::move(text.modules), make_module_layer(text.kind, std::move(module), text.prefix, std::move(forward))});
+    layers_.push_back({std::move(text.name), std::move(text.modules),
+                       make_module_layer(text.kind, std::move(module), text.prefix, std::move(forward), std::move(flow))});
   }
   [[nodiscard]] std::vector<ModelLayer> take() { return std::exchange(layers_, {}); }
 

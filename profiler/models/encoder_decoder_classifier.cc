@@ -49,6 +49,14 @@ Tensors classify(torch::nn::Module& module, const Tensors& inputs) {
   return and_the_rest(static_cast<Dense&>(module).forward(inputs.at(0)), inputs, 1);
 }
 
+// Flow of a layer that reads the first of `taken` tensors, computes one from it, and passes all from the `used`th on.
+TensorFlow flow_of(int taken, int used) {
+  TensorFlow flow{std::vector<bool>(static_cast<std::size_t>(taken), false), {-1}};
+  flow.reads[0] = true;
+  for (int i = used; i < taken; ++i) flow.passes.push_back(i);
+  return flow;
+}
+
 Loss both_losses() {
   return Loss::custom("cross_entropy+mse", [](const Tensors& outputs, const at::Tensor& target) {
     return Loss::cross_entropy()(outputs, target) + at::mse_loss(outputs.at(1), outputs.at(2));
@@ -63,7 +71,7 @@ void add_autoencoder(BuiltinChain& chain, std::int64_t width) {
   for (std::int64_t i = 0; i < kSteps; ++i) {
     chain.add(part("encoder", i, "Convolution"),
               std::make_shared<Convolution>(i == 0 ? 3 : width << (i - 1), width << i, 3, 2, /*with_bias=*/true),
-              i == 0 ? first_encode : encode);
+              i == 0 ? first_encode : encode, i == 0 ? flow_of(1, 0) : flow_of(2, 1));
   }
   for (std::int64_t i = 0; i < kSteps; ++i) {
     const std::int64_t in = width << (kSteps - 1 - i);
@@ -71,7 +79,8 @@ void add_autoencoder(BuiltinChain& chain, std::int64_t width) {
     chain.add(part("decoder", i, "TransposedConvolution"), std::make_shared<TransposedConvolution>(in, last ? 3 : in / 2),
               i == 0 ? first_decode
               : last ? last_decode
-                     : decode);
+                     : decode,
+              i == 0 ? flow_of(2, 0) : flow_of(3, 1));
   }
 }
 
@@ -91,8 +100,9 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   BuiltinChain chain(sample.inputs.front().type, seed);
   add_autoencoder(chain, width);
   chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
-            first_classify);
-  chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify);
+            first_classify, TensorFlow{{false, true, false}, {-1, 0, 2}});
+  chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify,
+            flow_of(3, 1));
   return {model, chain.take(), both_losses(), sample, kEncoderDecoderClassifierBatch};
 }
 

@@ -7,11 +7,12 @@
 #include "profiler/models/builtin_chain.h"
 #include "profiler/models/resnet_blocks.h"
 
-// Two branches, each torchvision's ResNet-18 without head on one of two images, joined by a linear layer over both features. The chain runs
-// the first branch, then the second. The second image, and later the first branch's feature, are passed along:
+// Two branches, each torchvision's ResNet-18 without head on one of two images, joined by a linear layer over both features. The branches
+// do not read each other, so stages of different branches run at the same time. In a chain of layers the first branch passes the images on,
+// and the second one the first branch's feature:
 //
 //     first.stem .. first.layer4.1 | second.stem .. second.layer4.1 | head
-//       carries the second image   |  carries the first feature
+//       passes the images on       |  passes the first feature on
 namespace mptune::profiler {
 namespace {
 
@@ -39,22 +40,22 @@ at::Tensor block_and_pool(torch::nn::Module& module, const at::Tensor& input) {
   return pooled(block(module, input));
 }
 
-// { images } -> { first branch, second image }
+// { images } -> { first branch, images }
 Tensors first_stem(torch::nn::Module& module, const Tensors& inputs) {
-  return {static_cast<ResNetStem&>(module).forward(inputs.at(0).select(1, 0)), inputs[0].select(1, 1)};
+  return {static_cast<ResNetStem&>(module).forward(inputs.at(0).select(1, 0)), inputs[0]};
 }
-// { first feature, second image } -> { second branch, first feature }
+// { first feature, images } -> { second branch, first feature }
 Tensors second_stem(torch::nn::Module& module, const Tensors& inputs) {
-  return {static_cast<ResNetStem&>(module).forward(inputs.at(1)), inputs.at(0)};
+  return {static_cast<ResNetStem&>(module).forward(inputs.at(1).select(1, 1)), inputs.at(0)};
 }
 Tensors head(torch::nn::Module& module, const Tensors& inputs) {
   return {static_cast<Dense&>(module).forward(at::cat({inputs.at(1), inputs.at(0)}, 1))};
 }
 
-void add_branch(BuiltinChain& chain, const std::string& branch, std::int64_t width, ModuleForward stem) {
+void add_branch(BuiltinChain& chain, const std::string& branch, std::int64_t width, ModuleForward stem, TensorFlow flow) {
   const auto name_of = [&](const std::string& module) { return branch + "." + module; };
   chain.add({name_of("stem"), {name_of("conv1"), name_of("bn1"), name_of("relu"), name_of("maxpool")}, "Stem", branch},
-            std::make_shared<ResNetStem>(width), std::move(stem));
+            std::make_shared<ResNetStem>(width), std::move(stem), std::move(flow));
   std::int64_t in = width;
   for (int group = 0; group < kBranchGroups; ++group) {
     const std::int64_t out = width << group;
@@ -64,8 +65,8 @@ void add_branch(BuiltinChain& chain, const std::string& branch, std::int64_t wid
       std::vector<std::string> modules{name};
       if (last) modules.push_back(name_of("avgpool"));
       chain.add({name, std::move(modules), last ? "BasicBlockPool" : BasicBlock::kKind, name},
-                std::make_shared<BasicBlock>(ResNetBlockSizes{in, out, group > 0 && i == 0 ? 2 : 1}),
-                beside(last ? block_and_pool : block));
+                std::make_shared<BasicBlock>(ResNetBlockSizes{in, out, group > 0 && i == 0 ? 2 : 1}), beside(last ? block_and_pool : block),
+                TensorFlow{{true, false}, {-1, 1}});
       in = out;
     }
   }
@@ -81,8 +82,8 @@ Model make_late_fusion(const std::string& parameters, const std::string& input, 
   check_size("late-fusion:" + parameters, 2 * 2730 * w * w + 16 * w * static_cast<double>(classes));
   const auto sample = parse_images({.model = "late-fusion", .leading = {2, 3}}, input, classes);
   BuiltinChain chain(sample.inputs.front().type, seed);
-  add_branch(chain, "first", width, first_stem);
-  add_branch(chain, "second", width, second_stem);
+  add_branch(chain, "first", width, first_stem, {{true}, {-1, 0}});
+  add_branch(chain, "second", width, second_stem, {{false, true}, {-1, 0}});
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Dense>(2 * (width << (kBranchGroups - 1)), classes), head);
   return {"late-fusion", chain.take(), Loss::cross_entropy(), sample, kLateFusionBatch};
 }

@@ -74,6 +74,19 @@ Tensors down(torch::nn::Module& module, const Tensors& inputs) {
   return outputs;
 }
 
+// `skips` tensors wait for layers behind this one.
+TensorFlow flow_down(std::int64_t skips) {
+  TensorFlow flow{{true}, {-1, 0}};
+  for (int i = 1; i <= skips; ++i) flow.reads.push_back(false), flow.passes.push_back(i);
+  return flow;
+}
+
+TensorFlow flow_up(std::int64_t skips) {
+  TensorFlow flow{{true, true}, {-1}};
+  for (int i = 0; i < skips; ++i) flow.reads.push_back(false), flow.passes.push_back(i + 2);
+  return flow;
+}
+
 // { x, skip, skips } -> { up(x, skip), skips }
 Tensors up(torch::nn::Module& module, const Tensors& inputs) {
   Tensors outputs{static_cast<Up&>(module).forward(inputs.at(0), inputs.at(1))};
@@ -100,11 +113,12 @@ Model make_unet(const std::string& parameters, const std::string& input, Seed se
   chain.add({"inc", {"inc"}, "DoubleConv", "inc"}, std::make_shared<DoubleConv>(3, base));
   for (std::int64_t i = 1; i <= depth; ++i) {
     const auto name = "down" + std::to_string(i);
-    chain.add({name, {name}, "Down", name + ".maxpool_conv.1"}, std::make_shared<DoubleConv>(base << (i - 1), base << i), down);
+    chain.add({name, {name}, "Down", name + ".maxpool_conv.1"}, std::make_shared<DoubleConv>(base << (i - 1), base << i), down,
+              flow_down(i - 1));
   }
   for (std::int64_t i = 1; i <= depth; ++i) {
     const auto name = "up" + std::to_string(i);
-    chain.add({name, {name}, "Up", name}, std::make_shared<Up>(base << (depth + 1 - i)), up);
+    chain.add({name, {name}, "Up", name}, std::make_shared<Up>(base << (depth + 1 - i)), up, flow_up(depth - i));
   }
   chain.add({"outc", {"outc"}, "OutConv", "outc.conv"}, std::make_shared<Convolution>(base, classes, 1, 1, /*with_bias=*/true));
   return {"unet", chain.take(), Loss::cross_entropy(), sample, kUnetBatch};

@@ -39,8 +39,14 @@ class ModuleLayer final : public Layer {
     std::vector<std::string> buffers;
   };
 
-  ModuleLayer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::shared_ptr<const Names> names, ModuleForward forward)
-      : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
+  ModuleLayer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::shared_ptr<const Names> names, ModuleForward forward,
+              std::optional<TensorFlow> flow)
+      : kind_(std::move(kind)),
+        module_(std::move(module)),
+        names_(std::move(names)),
+        forward_(std::move(forward)),
+        flow_(std::move(flow)),
+        norms_(*module_) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
     return guard_.run(inputs, context, [&](const Tensors& given) {
@@ -48,6 +54,8 @@ class ModuleLayer final : public Layer {
       return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
     });
   }
+
+  std::optional<TensorFlow> flow() const override { return flow_; }
 
   std::vector<NamedTensor> parameters() const override {
     std::vector<NamedTensor> result;
@@ -72,7 +80,7 @@ class ModuleLayer final : public Layer {
     const auto from = module_->parameters();
     auto to = copy->parameters();
     for (std::size_t i = 0; i < from.size(); ++i) to.at(i).set_requires_grad(from[i].requires_grad());
-    auto result = std::make_unique<ModuleLayer>(kind_, std::move(copy), names_, forward_);
+    auto result = std::make_unique<ModuleLayer>(kind_, std::move(copy), names_, forward_, flow_);
     result->guard_ = guard_;
     return result;
   }
@@ -87,6 +95,7 @@ class ModuleLayer final : public Layer {
   std::shared_ptr<torch::nn::Module> module_;
   std::shared_ptr<const Names> names_;
   ModuleForward forward_;
+  std::optional<TensorFlow> flow_;
   BatchNorms norms_;
   InputGuard guard_;
 };
@@ -94,13 +103,13 @@ class ModuleLayer final : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_module_layer(std::string kind, std::shared_ptr<torch::nn::Module> module, const std::string& prefix,
-                                         ModuleForward forward) {
+                                         ModuleForward forward, std::optional<TensorFlow> flow) {
   if (module == nullptr || forward == nullptr)
     throw Error("a layer needs a module and a forward", prefix.empty() ? kind : prefix, "pass both to mptune::layer");
   auto names = std::make_shared<ModuleLayer::Names>();
   for (const auto& item : module->named_parameters()) names->parameters.push_back(joined(prefix, item.key()));
   for (const auto& item : module->named_buffers()) names->buffers.push_back(joined(prefix, item.key()));
-  return std::make_unique<ModuleLayer>(std::move(kind), std::move(module), std::move(names), std::move(forward));
+  return std::make_unique<ModuleLayer>(std::move(kind), std::move(module), std::move(names), std::move(forward), std::move(flow));
 }
 
 }  // namespace mptune::profiler

@@ -37,8 +37,8 @@ std::string kind_of(const torch::nn::Module& module) {
 }  // namespace
 
 std::unique_ptr<Layer> layer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::string prefix,
-                             std::function<Tensors(torch::nn::Module&, const Tensors&)> forward) {
-  return profiler::make_module_layer(std::move(kind), std::move(module), prefix, std::move(forward));
+                             std::function<Tensors(torch::nn::Module&, const Tensors&)> forward, std::optional<TensorFlow> flow) {
+  return profiler::make_module_layer(std::move(kind), std::move(module), prefix, std::move(forward), std::move(flow));
 }
 
 Model from_sequential(const torch::nn::Sequential& net, Loss loss, SampleDescription sample) {

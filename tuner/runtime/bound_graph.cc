@@ -55,6 +55,9 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
     throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
+  const ModelFlow flow(model.layers());
+  stage_links_ = stage_links(flow, plan_.stages);
+  tensors_ = stage_tensors(flow, plan_.stages);
   std::int64_t first = 0;
   for (const int size : plan_.microbatch_sizes) {
     first_samples_.push_back(first);
@@ -64,7 +67,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   add_workers(options);
   add_stages(model);
   add_lanes(options.link);
-  add_channels();
+  add_links();
   bind_rows();
 }
 
@@ -88,8 +91,8 @@ bool BoundGraph::threads_may_spin(std::size_t others) const {
 
 std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
   std::set<std::pair<int, int>> lanes;
-  for (const Boundary& boundary : boundaries()) {
-    const auto [source, destination] = std::pair(boundary.source, boundary.destination);
+  for (const Pair& pair : pairs()) {
+    const auto [source, destination] = std::pair(pair.source, pair.destination);
     if (source == destination || !profiler::CopyLane::needs_thread(device(source), device(destination), link)) continue;
     lanes.insert({source, destination});
     lanes.insert({destination, source});
@@ -128,13 +131,13 @@ void BoundGraph::add_stages(const Model& model) {
   }
 }
 
-std::vector<BoundGraph::Boundary> BoundGraph::boundaries() const {
-  std::vector<Boundary> all;
-  for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
-    const Stage& front = plan_.stages[as_index(s)];
-    const Stage& back = plan_.stages[as_index(s) + 1];
+std::vector<BoundGraph::Pair> BoundGraph::pairs() const {
+  std::vector<Pair> all;
+  for (const StageLink& link : stage_links_) {
+    const Stage& front = plan_.stages[as_index(link.front)];
+    const Stage& back = plan_.stages[as_index(link.back)];
     for (int m = 0; m < plan_.num_microbatches(); ++m)
-      all.push_back({s, replica_of(front, m), replica_of(back, m), mptune::device_of(front, m), mptune::device_of(back, m)});
+      all.push_back({&link, replica_of(front, m), replica_of(back, m), mptune::device_of(front, m), mptune::device_of(back, m)});
   }
   return all;
 }
@@ -144,37 +147,48 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
     auto& lane = lanes_[{source, destination}];
     if (!lane) lane = std::make_unique<profiler::CopyLane>(devices_[as_index(source)], devices_[as_index(destination)], link);
   };
-  for (const Boundary& boundary : boundaries()) {
-    if (boundary.source == boundary.destination) continue;
-    add(boundary.source, boundary.destination);
-    add(boundary.destination, boundary.source);
+  for (const Pair& pair : pairs()) {
+    if (pair.source == pair.destination) continue;
+    add(pair.source, pair.destination);
+    add(pair.destination, pair.source);
   }
 }
 
-void BoundGraph::add_channels() {
+void BoundGraph::add_links() {
   const auto direction = [this](int source, int destination) {
     return InProcessChannel::Direction{source == destination ? nullptr : lanes_.at({source, destination}).get(), &doorbell(destination)};
   };
-  for (const auto& [front, front_replica, back_replica, source, destination] : boundaries()) {
-    auto& channel = channels_[{front, front_replica, back_replica}];
-    if (channel) continue;
-    channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(), direction(source, destination), direction(destination, source),
-                                                 [this](std::exception_ptr error) { fail(std::move(error)); });
+  const auto count = as_index(plan_.num_microbatches());
+  for (const auto& [link, front_replica, back_replica, source, destination] : pairs()) {
+    auto& bound = links_[{link->front, front_replica, link->back, back_replica}];
+    if (bound) continue;
+    bound = std::make_unique<BoundLink>(BoundLink{*link, source, destination, nullptr, std::vector<char>(count), std::vector<char>(count)});
+    bound->channel =
+        std::make_unique<InProcessChannel>(plan_.num_microbatches(), direction(source, destination), direction(destination, source),
+                                           [this](std::exception_ptr error) { fail(std::move(error)); });
   }
 }
 
+BoundLink* BoundGraph::link_for(const StageLink& link, int microbatch) const {
+  const auto replica = [&](int stage) { return replica_of(plan_.stages[as_index(stage)], microbatch); };
+  return links_.at({link.front, replica(link.front), link.back, replica(link.back)}).get();
+}
+
 void BoundGraph::bind_rows() {
-  const auto channel = [this](int front, int microbatch) {
-    const auto f = as_index(front);
-    return channels_.at({front, replica_of(plan_.stages[f], microbatch), replica_of(plan_.stages[f + 1], microbatch)}).get();
-  };
   for (const auto& row : plan_.actions) {
     auto& bound_row = rows_.emplace_back();
     for (const Action& action : row) {
       const auto s = as_index(action.stage);
-      BoundAction bound{action, planner::to_text(action), stages_[s][as_index(replica_of(plan_.stages[s], action.microbatch))].get()};
-      if (action.stage > 0) bound.front = channel(action.stage - 1, action.microbatch);
-      if (action.stage + 1 < plan_.num_stages()) bound.back = channel(action.stage, action.microbatch);
+      BoundAction bound;
+      bound.action = action;
+      bound.text = planner::to_text(action);
+      bound.stage = stages_[s][as_index(replica_of(plan_.stages[s], action.microbatch))].get();
+      bound.tensors = &tensors_[s];
+      bound.computes_loss = s + 1 == plan_.stages.size();
+      for (const StageLink& link : stage_links_) {
+        if (link.back == action.stage) bound.before.push_back(link_for(link, action.microbatch));
+        if (link.front == action.stage) bound.behind.push_back(link_for(link, action.microbatch));
+      }
       bound_row.push_back(std::move(bound));
     }
     mark_ends(bound_row);
@@ -189,14 +203,9 @@ bool BoundGraph::has_replicas() const {
   return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas.size() > 1; });
 }
 
-std::vector<BoundGraph::Link> BoundGraph::links() const {
-  std::vector<Link> all;
-  for (const auto& [ends, channel] : channels_) {
-    const auto [front, front_replica, back_replica] = ends;
-    const int source = plan_.stages[as_index(front)].devices[as_index(front_replica)];
-    const int destination = plan_.stages[as_index(front) + 1].devices[as_index(back_replica)];
-    all.push_back({front, source, destination, channel.get()});
-  }
+std::vector<BoundLink*> BoundGraph::links() const {
+  std::vector<BoundLink*> all;
+  for (const auto& [ends, link] : links_) all.push_back(link.get());
   return all;
 }
 
@@ -228,7 +237,7 @@ void BoundGraph::after_caller(int device, int other) {
 
 void BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error) || !first_error_.set(std::move(error))) return;
-  for (auto& [ends, channel] : channels_) channel->cancel();
+  for (auto& [ends, link] : links_) link->channel->cancel();
   for (Replicas& replicas : stages_)
     for (auto& replica : replicas) replica->pending_weights().cancel();
   ring_all();
@@ -246,7 +255,7 @@ void BoundGraph::recover() {
   drain();
   // A copy that failed while the lanes drained belongs to the step that is over.
   (void)first_error_.take();
-  for (auto& [ends, channel] : channels_) channel->reset();
+  for (auto& [ends, link] : links_) link->channel->reset();
   for_devices([this](int device) {
     for (Replicas& replicas : stages_)
       for (auto& replica : replicas)

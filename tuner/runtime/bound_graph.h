@@ -18,6 +18,7 @@
 #include "profiler/device/doorbell.h"
 #include "tuner/runtime/channel.h"
 #include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/stage_links.h"
 #include "tuner/runtime/stage_replica.h"
 
 namespace mptune::tuner {
@@ -46,13 +47,25 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-/// An action of a device's row with its replica and channels. `text` names the action and its NVTX range; it is made once, not per step.
+/// A link between a replica of one stage and a replica of another, with its channel. Both may be on the same device.
+struct BoundLink {
+  StageLink link;
+  int source = 0;  ///< device of the front stage's replica
+  int destination = 0;
+  std::unique_ptr<InProcessChannel> channel;
+  /// Per micro-batch: a gradient comes back. Each end learns it from the tensors, in its own thread.
+  std::vector<char> front_awaits, back_owes;
+};
+
+/// An action of a device's row with its replica and links. `text` names the action and its NVTX range; it is made once, not per step.
 struct BoundAction {
   Action action;
   std::string text;
   StageReplica* stage = nullptr;
-  Channel* front = nullptr;   ///< to the stage before, for this micro-batch
-  Channel* back = nullptr;    ///< to the stage after, likewise
+  const StageTensors* tensors = nullptr;  ///< of the stage
+  std::vector<BoundLink*> before;         ///< for this micro-batch, to stages whose tensors this one reads, ascending
+  std::vector<BoundLink*> behind;         ///< likewise to stages that read this one's
+  bool computes_loss = false;
   bool ends_replica = false;  ///< the row's last action that adds to the replica's gradients
 };
 
@@ -81,14 +94,9 @@ class BoundGraph {
   [[nodiscard]] int device_of(const StageReplica& replica) const;
   [[nodiscard]] bool has_replicas() const;
 
-  /// The channel between a replica of a stage and a replica of the next one. Both may be on the same device.
-  struct Link {
-    int front_stage = 0;
-    int source = 0;  ///< device of the front stage's replica
-    int destination = 0;
-    InProcessChannel* channel = nullptr;
-  };
-  [[nodiscard]] std::vector<Link> links() const;
+  [[nodiscard]] std::vector<BoundLink*> links() const;
+  /// What each stage takes and returns.
+  [[nodiscard]] const std::vector<StageTensors>& tensors() const { return tensors_; }
 
   /// Runs `work` on every device's compute thread at once, `meanwhile` in the calling thread, and waits for all, the devices' queued work
   /// included. Passes what `work` throws to fail(); `meanwhile` does not throw.
@@ -118,27 +126,31 @@ class BoundGraph {
   void add_stages(const Model& model);
   void add_lanes(const LinkThrottle& link);
   void add_doorbells(const LinkThrottle& link);
-  void add_channels();
-  /// A boundary that messages cross, both ways.
-  struct Boundary {
-    int front = 0;  ///< stage
+  void add_links();
+  /// Replicas of two linked stages that exchange messages, both ways.
+  struct Pair {
+    const StageLink* link = nullptr;
     int front_replica = 0;
     int back_replica = 0;
     int source = 0;  ///< device of the front stage's replica
     int destination = 0;
   };
-  [[nodiscard]] std::vector<Boundary> boundaries() const;
+  [[nodiscard]] std::vector<Pair> pairs() const;
+  [[nodiscard]] BoundLink* link_for(const StageLink& link, int microbatch) const;
   void bind_rows();
 
   Plan plan_;
+  std::vector<StageLink> stage_links_;
+  std::vector<StageTensors> tensors_;
   std::vector<std::shared_ptr<Device>> devices_;
   FirstError first_error_;
   // Destroyed from the bottom up: lanes finish before workers, workers free their stages' tensors.
   std::vector<std::unique_ptr<profiler::Doorbell>> doorbells_;  ///< per device
   std::vector<std::unique_ptr<profiler::DeviceWorker>> workers_;
   std::vector<Replicas> stages_;
-  std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;         ///< by (source, destination)
-  std::map<std::tuple<int, int, int>, std::unique_ptr<InProcessChannel>> channels_;  ///< by (front stage, its replica, back replica)
+  std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;  ///< by (source, destination)
+  using Ends = std::tuple<int, int, int, int>;                                ///< front stage, its replica, back stage, its replica
+  std::map<Ends, std::unique_ptr<BoundLink>> links_;
   std::vector<std::vector<BoundAction>> rows_;
   std::vector<std::int64_t> first_samples_;
   std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began

@@ -7,7 +7,9 @@
 namespace mptune::tuner {
 
 HostInputs::HostInputs(const BoundGraph& graph)
-    : graph_(graph), input_slots_(as_index(graph.plan().num_microbatches())), target_slots_(as_index(graph.plan().num_microbatches())) {}
+    : graph_(graph),
+      input_slots_(graph.plan().stages.size() * as_index(graph.plan().num_microbatches())),
+      target_slots_(as_index(graph.plan().num_microbatches())) {}
 
 void HostInputs::begin(Tensors inputs, at::Tensor target) {
   inputs_ = std::move(inputs);
@@ -24,7 +26,7 @@ void HostInputs::begin(Tensors inputs, at::Tensor target) {
 void HostInputs::stage() {
   const Plan& plan = graph_.plan();
   for (int m = 0; m < plan.num_microbatches(); ++m) {
-    stage(input_slots_[as_index(m)], inputs_, device_of(plan.stages.front(), m), m);
+    for (int s = 0; s < plan.num_stages(); ++s) stage(input_slot(s, m), read_by(s), device_of(plan.stages[as_index(s)], m), m);
     stage(target_slots_[as_index(m)], target_, device_of(plan.stages.back(), m), m);
   }
 }
@@ -33,8 +35,9 @@ void HostInputs::end() {
   begin({}, {});
 }
 
-Tensors HostInputs::inputs_of(int microbatch) {
-  return take(input_slots_[as_index(microbatch)], inputs_, device_of(graph_.plan().stages.front(), microbatch), microbatch);
+Tensors HostInputs::inputs_of(int stage, int microbatch) {
+  const Device& device = device_of(graph_.plan().stages[as_index(stage)], microbatch);
+  return take(input_slot(stage, microbatch), read_by(stage), device, microbatch);
 }
 
 at::Tensor HostInputs::target_of(int microbatch) {
@@ -44,6 +47,18 @@ at::Tensor HostInputs::target_of(int microbatch) {
 
 Device& HostInputs::device_of(const Stage& stage, int microbatch) const {
   return graph_.device(mptune::device_of(stage, microbatch));
+}
+
+Tensors HostInputs::read_by(int stage) const {
+  const StageTensors& tensors = graph_.tensors()[as_index(stage)];
+  if (tensors.takes_batch) return inputs_;
+  Tensors read;
+  for (const auto& [input, place] : tensors.batch) read.push_back(inputs_.at(as_index(input)));
+  return read;
+}
+
+HostInputs::Slot& HostInputs::input_slot(int stage, int microbatch) {
+  return input_slots_[as_index(stage) * as_index(graph_.plan().num_microbatches()) + as_index(microbatch)];
 }
 
 Tensors HostInputs::samples(const Tensors& batch, int microbatch) const {

@@ -21,8 +21,9 @@ class HostInputs {
   void stage();
   void end();
 
-  /// In the device's compute thread: waits until they are staged. Each once a step.
-  [[nodiscard]] Tensors inputs_of(int microbatch);
+  /// What a stage reads of the batch's inputs (StageTensors). In the device's compute thread: waits until they are staged. Each once a
+  /// step.
+  [[nodiscard]] Tensors inputs_of(int stage, int microbatch);
   /// Undefined if the batch has no target.
   [[nodiscard]] at::Tensor target_of(int microbatch);
 
@@ -32,15 +33,18 @@ class HostInputs {
     Tensors tensors;
     std::exception_ptr error;
   };
-  /// Of the first or the last stage.
   [[nodiscard]] Device& device_of(const Stage& stage, int microbatch) const;
+  /// The inputs of the batch that a stage reads, in the order of its StageTensors.
+  [[nodiscard]] Tensors read_by(int stage) const;
+  [[nodiscard]] Slot& input_slot(int stage, int microbatch);
   [[nodiscard]] Tensors samples(const Tensors& batch, int microbatch) const;
   void stage(Slot& slot, const Tensors& batch, Device& device, int microbatch);
   [[nodiscard]] Tensors take(Slot& slot, const Tensors& batch, const Device& device, int microbatch) const;
 
   const BoundGraph& graph_;
   Tensors inputs_, target_;
-  std::vector<Slot> input_slots_, target_slots_;  ///< per micro-batch
+  std::vector<Slot> input_slots_;   ///< per stage and micro-batch
+  std::vector<Slot> target_slots_;  ///< per micro-batch
 };
 
 }  // namespace mptune::tuner

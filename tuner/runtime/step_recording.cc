@@ -8,7 +8,7 @@ void StepRunner::record_compute(StageReplica& replica) {
   replica.set_recorder(std::make_unique<LeafRecorder>(*collector_, log, replica.first_layer(), replica.layer_names()));
 }
 
-void StepRunner::record_copies(const BoundGraph::Link& link) {
+void StepRunner::record_copies(BoundLink& link) {
   if (link.source == link.destination) return;
   const auto log_of = [this](int from, int to) {
     return &collector_->lane(from, copy_lane(to), "copies " + graph_.device(from).name() + " to " + graph_.device(to).name());
@@ -17,13 +17,14 @@ void StepRunner::record_copies(const BoundGraph::Link& link) {
   LaneLog* backward = log_of(link.destination, link.source);
   const int activation = collector_->name("copy activation"), gradient = collector_->name("copy gradient");
   link.channel->set_observer(
-      [=, this](MessageTag tag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended) {
+      [=, this, front = link.link.front, back = link.link.back, source = link.source, destination = link.destination](
+          MessageTag tag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended) {
         // A copy is tagged with the stage that receives it.
-        const Tag event{static_cast<int>(steps_), tag.gradient ? link.front_stage : link.front_stage + 1, tag.microbatch, -1, -1};
+        const Tag event{static_cast<int>(steps_), tag.gradient ? front : back, tag.microbatch, -1, -1};
         if (tag.gradient)
-          backward->add_copy(gradient, event, {bytes, link.destination, link.source}, began, ended);
+          backward->add_copy(gradient, event, back, {bytes, destination, source, true}, began, ended);
         else
-          forward->add_copy(activation, event, {bytes, link.source, link.destination}, began, ended);
+          forward->add_copy(activation, event, front, {bytes, source, destination}, began, ended);
       });
 }
 
@@ -33,7 +34,7 @@ void StepRunner::record(HostCollector* collector, TagSink* gpus) {
   gpus_ = gpus;
   for (const BoundGraph::Replicas& replicas : graph_.stages())
     for (const auto& replica : replicas) collector == nullptr ? replica->set_recorder(nullptr) : record_compute(*replica);
-  for (const BoundGraph::Link& link : graph_.links()) collector == nullptr ? link.channel->set_observer(nullptr) : record_copies(link);
+  for (BoundLink* link : graph_.links()) collector == nullptr ? link->channel->set_observer(nullptr) : record_copies(*link);
 }
 
 }  // namespace mptune::tuner

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include "profiler/base/index.h"
@@ -182,43 +181,18 @@ void StepRunner::run_action(const BoundAction& bound) {
   }
 }
 
-/// Receives a message. A device that helps others meanwhile is idle only after that.
-Message StepRunner::await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since) {
-  if (!help_.takes_part(device)) return channel.receive(tag);
-  std::optional<Message> message;
-  const auto helped = wait(device, PendingWeights::Size::smallest, [&] { return (message = channel.try_receive(tag)).has_value(); });
-  idle_since = std::max(idle_since, helped);
-  return std::move(*message);
-}
-
-Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
-  auto* recorder = bound.stage->recorder();
-  const int device = graph_.device_of(*bound.stage);
-  const bool waits = recorder != nullptr && !channel.arrived(tag);
-  auto idle_since = profiler::SteadyClock::now();
-  Message message = await(channel, tag, device, idle_since);
-  graph_.device(device).after(message.there);
-  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), idle_since);
-  return std::move(message.tensors);
-}
-
 void StepRunner::forward(const BoundAction& bound) {
   const Plan& plan = graph_.plan();
   const int m = bound.action.microbatch;
   const std::int64_t samples = plan.microbatch_sizes[as_index(m)], first = graph_.first_sample(m);
   Device& device = graph_.device(graph_.device_of(*bound.stage));
-  Tensors given;
-  if (bound.front != nullptr)
-    given = receive(*bound.front, {false, m}, bound);
-  else
-    for (const at::Tensor& input : inputs_.inputs_of(m)) given.push_back(device.from_host(input));
+  Tensors given = receive_inputs(bound);
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const RunContext context{seed_, steps_, m, first, samples, false};
   at::Tensor target;
-  if (bound.back == nullptr) target = inputs_.target_of(m);
+  if (bound.computes_loss) target = inputs_.target_of(m);
   if (target.defined()) target = device.from_host(target);
-  Tensors outputs = bound.stage->forward(context, std::move(given), target, static_cast<double>(samples) / plan.global_batch_size());
-  if (bound.back != nullptr) bound.back->send({false, m}, std::move(outputs));
+  send_outputs(bound, bound.stage->forward(context, std::move(given), target, static_cast<double>(samples) / plan.global_batch_size()));
 }
 
 void StepRunner::backward(const BoundAction& bound) {
@@ -226,11 +200,10 @@ void StepRunner::backward(const BoundAction& bound) {
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   // Recomputation needs no gradient, so it runs while the gradient is on its way.
   bound.stage->prepare_backward(m);
-  Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
+  Tensors gradients = receive_gradients(bound);
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const bool split = bound.action.kind == ActionKind::backward_input;
-  gradients = split ? bound.stage->backward_input(m, std::move(gradients)) : bound.stage->backward(m, std::move(gradients));
-  if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
+  send_gradients(bound, split ? bound.stage->backward_input(m, std::move(gradients)) : bound.stage->backward(m, std::move(gradients)));
 }
 
 void StepRunner::on_stages(const std::function<void(int stage)>& work) {

@@ -53,6 +53,10 @@ class StepRunner {
   }
   Message await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
+  Tensors receive_inputs(const BoundAction& bound);
+  void send_outputs(const BoundAction& bound, const Tensors& outputs);
+  Tensors receive_gradients(const BoundAction& bound);
+  void send_gradients(const BoundAction& bound, const Tensors& gradients);
 
   void begin_ends();
   [[nodiscard]] static int shares_of(const BoundGraph::Replicas& replicas);
@@ -70,7 +74,7 @@ class StepRunner {
   [[nodiscard]] double take_loss();
 
   void record_compute(StageReplica& replica);
-  void record_copies(const BoundGraph::Link& link);
+  void record_copies(BoundLink& link);
 
   BoundGraph& graph_;
   const TiedWeights tied_;

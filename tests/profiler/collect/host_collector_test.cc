@@ -30,7 +30,7 @@ class OneMicrobatch {
     compute.add(EventKind::forward, collector_.name("a"), tag(0, 0), at(1), at(5));
     compute.add(EventKind::forward, collector_.name("b"), tag(0, 1), at(5), at(8));
     compute.add_range(EventKind::action, collector_.name("0F0"), tag(0, -1), at(1), at(8));
-    copies.add_copy(collector_.name("copy activation"), {0, 1, 0, -1, -1}, {4096, 0, 1}, at(8), at(10));
+    copies.add_copy(collector_.name("copy activation"), {0, 1, 0, -1, -1}, 0, {4096, 0, 1}, at(8), at(10));
     compute.add(EventKind::backward, collector_.name("b back"), tag(0, 1), at(23), at(30));
     compute.add(EventKind::host, collector_.name("unknown"), {}, at(40), at(41));
   }
@@ -39,7 +39,7 @@ class OneMicrobatch {
     LaneLog& copies = collector_.lane(1, copy_lane(0), "back copies");
     compute.add(EventKind::forward, collector_.name("c"), tag(1, 2), at(11), at(15));
     compute.add(EventKind::backward, collector_.name("c back"), tag(1, 2), at(15), at(20));
-    copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, {512, 1, 0, true}, at(20), at(22));
+    copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, 1, {512, 1, 0, true}, at(20), at(22));
     compute.add(EventKind::optimizer, collector_.name("late"), {0, 1, -1, -1, 0}, at(99), at(101));
   }
 

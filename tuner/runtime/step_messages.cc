@@ -1,0 +1,105 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include "profiler/base/index.h"
+#include "tuner/runtime/step_runner.h"
+
+// What the stages of a step send each other.
+namespace mptune::tuner {
+
+namespace {
+
+bool any_needs_gradient(const Tensors& tensors) {
+  return std::ranges::any_of(tensors, [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); });
+}
+
+using Slots = std::vector<std::pair<int, int>>;
+
+Tensors chosen(const Tensors& tensors, const Slots& slots, int Slots::value_type::*index) {
+  Tensors some;
+  for (const auto& slot : slots) some.push_back(tensors.at(as_index(slot.*index)));
+  return some;
+}
+
+void place(Tensors received, const Slots& slots, Tensors& taken) {
+  for (std::size_t i = 0; i < slots.size(); ++i) taken.at(as_index(slots[i].second)) = std::move(received.at(i));
+}
+
+}  // namespace
+
+/// Receives a message. A device that helps others meanwhile is idle only after that.
+Message StepRunner::await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since) {
+  if (!help_.takes_part(device)) return channel.receive(tag);
+  std::optional<Message> message;
+  const auto helped = wait(device, PendingWeights::Size::smallest, [&] { return (message = channel.try_receive(tag)).has_value(); });
+  idle_since = std::max(idle_since, helped);
+  return std::move(*message);
+}
+
+Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
+  auto* recorder = bound.stage->recorder();
+  const int device = graph_.device_of(*bound.stage);
+  const bool waits = recorder != nullptr && !channel.arrived(tag);
+  auto idle_since = profiler::SteadyClock::now();
+  Message message = await(channel, tag, device, idle_since);
+  graph_.device(device).after(message.there);
+  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), idle_since);
+  return std::move(message.tensors);
+}
+
+/// What the stage takes, with undefined tensors where it reads nothing.
+Tensors StepRunner::receive_inputs(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  Device& device = graph_.device(graph_.device_of(*bound.stage));
+  Tensors from_batch;
+  for (const at::Tensor& input : inputs_.inputs_of(bound.action.stage, m)) from_batch.push_back(device.from_host(input));
+  if (bound.tensors->takes_batch) return from_batch;
+  Tensors taken(as_index(bound.tensors->taken));
+  place(std::move(from_batch), bound.tensors->batch, taken);
+  for (BoundLink* link : bound.before) {
+    Tensors received = receive(*link->channel, {false, m}, bound);
+    link->back_owes[as_index(m)] = any_needs_gradient(received) ? 1 : 0;
+    if (link->link.everything) return received;
+    place(std::move(received), link->link.slots, taken);
+  }
+  return taken;
+}
+
+void StepRunner::send_outputs(const BoundAction& bound, const Tensors& outputs) {
+  const int m = bound.action.microbatch;
+  for (BoundLink* link : bound.behind) {
+    Tensors sent = link->link.everything ? outputs : chosen(outputs, link->link.slots, &Slots::value_type::first);
+    link->front_awaits[as_index(m)] = any_needs_gradient(sent) ? 1 : 0;
+    link->channel->send({false, m}, std::move(sent));
+  }
+}
+
+/// Of an output that several stages read, the gradients are added, those of later stages first, as autograd does.
+Tensors StepRunner::receive_gradients(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  Tensors gradients(as_index(bound.tensors->returned));
+  for (BoundLink* link : bound.behind | std::views::reverse) {
+    if (link->front_awaits[as_index(m)] == 0) continue;
+    Tensors received = receive(*link->channel, {true, m}, bound);
+    if (link->link.everything) return received;
+    for (std::size_t i = 0; i < received.size(); ++i) {
+      at::Tensor& sum = gradients.at(as_index(link->link.slots[i].first));
+      if (received[i].defined()) sum = sum.defined() ? sum + received[i] : std::move(received[i]);
+    }
+  }
+  return gradients;
+}
+
+void StepRunner::send_gradients(const BoundAction& bound, const Tensors& gradients) {
+  const int m = bound.action.microbatch;
+  for (BoundLink* link : bound.before) {
+    if (link->back_owes[as_index(m)] == 0) continue;
+    link->channel->send({true, m}, link->link.everything ? gradients : chosen(gradients, link->link.slots, &Slots::value_type::second));
+  }
+}
+
+}  // namespace mptune::tuner
