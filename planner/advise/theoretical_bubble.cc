@@ -19,6 +19,7 @@ Profile even_profile(const Plan& plan) {
   DeviceClass& device_class = profile.classes.emplace_back();
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     profile.layers.emplace_back();
+    if (stage > 0) profile.edges.push_back({static_cast<int>(stage) - 1, static_cast<int>(stage), 0, 0, true});
     LayerCosts& costs = device_class.layers.emplace_back();
     for (const int samples : sizes) {
       LayerCost& cost = costs.by_samples.emplace_back();

@@ -8,6 +8,7 @@
 #include "planner/plan.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/profile.h"
+#include "profiler/trace/profile_tensors.h"
 #include "profiler/trace/trace.h"
 
 namespace mptune {
@@ -23,12 +24,25 @@ struct LayerTimes {
   double backward_weight_s = 0;  ///< gradients of weights alone, after the gradients of inputs
 };
 
+/// Size of tensors of a micro-batch.
+struct TensorSize {
+  std::int64_t bytes_per_sample = 0;
+  std::int64_t fixed_bytes = 0;
+  [[nodiscard]] std::int64_t bytes(int samples) const { return bytes_per_sample * samples + fixed_bytes; }
+  TensorSize& operator+=(const TensorSize& other) {
+    bytes_per_sample += other.bytes_per_sample;
+    fixed_bytes += other.fixed_bytes;
+    return *this;
+  }
+};
+
 /// What a device holds at its peak, in bytes.
 struct PeakContents {
   std::int64_t parameters_bytes = 0;
   std::int64_t gradients_bytes = 0;  ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
-  std::int64_t buffers_bytes = 0;  ///< of the layers, batch-norm statistics per micro-batch, on a GPU's first stage the step's samples
+  std::int64_t buffers_bytes =
+      0;  ///< of the layers, batch-norm statistics per micro-batch, on a GPU's stages that read them the step's samples
   std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
   std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and tensors on their way to other devices
@@ -88,10 +102,20 @@ class CostModel {
   /// 1; in such a profile the device's cores, or its part of a GPU in units that do not depend on the division.
   [[nodiscard]] int weight(int device) const { return weights_[as_index(device)]; }
 
-  /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: the gradients that come back. A tensor that several
-  /// layers behind the cut read (edges of one producer and size to different layers) crosses once, and is carried along to the last of
-  /// them.
-  [[nodiscard]] std::int64_t boundary_bytes(int layer, int samples, bool gradients) const;
+  /// True if every layer reads what the one before it computes, and nothing else (profile_tensors.h).
+  [[nodiscard]] bool is_chain() const { return is_chain_; }
+  /// What layers compute and later ones read.
+  [[nodiscard]] const std::vector<ProfileTensor>& tensors() const { return tensors_; }
+  /// What crosses the cut before layer `layer`; `gradients`: the gradients that come back. A tensor that several layers behind the cut read
+  /// crosses once, and every cut up to the last of them.
+  [[nodiscard]] const TensorSize& boundary(int layer, bool gradients) const { return (gradients ? gradients_ : outputs_)[as_index(layer)]; }
+  [[nodiscard]] std::int64_t boundary_bytes(int layer, int samples, bool gradients) const {
+    return boundary(layer, gradients).bytes(samples);
+  }
+  /// Bytes that a layer computes and later ones read.
+  [[nodiscard]] std::int64_t made_bytes(int layer, int samples) const { return made_[as_index(layer)].bytes(samples); }
+  /// True if nothing that other layers compute is read by the layer: it reads inputs of the model.
+  [[nodiscard]] bool reads_inputs(int layer) const { return reads_inputs_[as_index(layer)]; }
   /// Seconds of a copy of `bytes` from device to device; 0 on one device. Throws Error for a link that the profile does not know.
   [[nodiscard]] double copy_seconds(int source, int destination, std::int64_t bytes) const;
   /// Index of the medium that this link shares with others; their copies queue on it in the order they are ready. -1: not shared.
@@ -178,10 +202,6 @@ class CostModel {
     double bare_forward_bytes = -1;  // negative: not measured, like the next
     double first_backward_bytes = -1;
   };
-  struct Boundary {
-    std::int64_t bytes_per_sample = 0;
-    std::int64_t fixed_bytes = 0;
-  };
   struct Segment {
     const Point* low = nullptr;
     const Point* high = nullptr;
@@ -211,12 +231,16 @@ class CostModel {
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<bool> split_measured_;       ///< per class: what split backwards hold was measured
   bool assumes_halves_ = false;
-  std::vector<int> neighbours_;      ///< per device
-  std::vector<int> weights_;         ///< likewise
-  std::vector<Boundary> outputs_;    ///< by layer that the cut lies before; nothing at both ends
-  std::vector<Boundary> gradients_;  ///< likewise
-  std::vector<int> link_of_;         ///< [source * devices + destination]: index into Profile::links, -1: not known
-  std::vector<bool> may_cut_;        ///< by layer
+  std::vector<int> neighbours_;  ///< per device
+  std::vector<int> weights_;     ///< likewise
+  bool is_chain_ = true;
+  std::vector<ProfileTensor> tensors_;
+  std::vector<TensorSize> made_;       ///< per layer
+  std::vector<bool> reads_inputs_;     ///< likewise
+  std::vector<TensorSize> outputs_;    ///< by layer that the cut lies before; nothing at both ends
+  std::vector<TensorSize> gradients_;  ///< likewise
+  std::vector<int> link_of_;           ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::vector<bool> may_cut_;          ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
   std::int64_t loss_bytes_ = 0;
   Load per_sample_;  ///< upper bound over all plans

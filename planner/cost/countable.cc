@@ -104,15 +104,19 @@ void CostModel::add_loads() {
   per_sample_.seconds += 3 * action_s * layers();
   const SlowestLink link = slowest_link(profile_);
   for (int cut = 1; cut < layers(); ++cut) {
+    per_sample_.seconds += 2 * link.fixed_s;
     for (const auto* boundaries : {&outputs_, &gradients_}) {
-      const Boundary& boundary = (*boundaries)[as_index(cut)];
+      const TensorSize& boundary = (*boundaries)[as_index(cut)];
       const double bytes = static_cast<double>(boundary.bytes_per_sample) + static_cast<double>(boundary.fixed_bytes);
-      per_sample_.seconds += link.fixed_s + link.seconds_per_byte * bytes;
+      per_sample_.seconds += link.seconds_per_byte * bytes;
       // In a slot, behind a recomputed piece, for a later stage of the device, twice on the way to another one.
       per_sample_.bytes += 5 * bytes;
     }
   }
-  per_sample_.bytes = (per_sample_.bytes + static_cast<double>(input_bytes_per_sample_)) * (1 + reserve);
+  for (const ProfileTensor& tensor : tensors_)
+    per_sample_.seconds += link.fixed_s * static_cast<double>(tensor.readers.size() + tensor.gradient_readers.size());
+  const auto reading = static_cast<double>(std::ranges::count(reads_inputs_, true));
+  per_sample_.bytes = (per_sample_.bytes + reading * static_cast<double>(input_bytes_per_sample_)) * (1 + reserve);
   fixed_.bytes *= 1 + reserve;
 }
 

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include "planner/cost/cost_model.h"
 #include "profiler/base/error.h"
@@ -22,40 +20,22 @@ double on_curve(const LinkCost& link, std::int64_t bytes) {
   return share > 1 ? std::max(seconds, high.seconds) : seconds;
 }
 
-// A tensor that crosses the cuts before layers (from, last], its gradient those before (from, last_gradient].
-struct Tensor {
-  int last = 0;
-  int last_gradient = 0;
-};
-
 }  // namespace
 
-// Edges of one producer and size are one tensor, unless they lead to the same layer, which then reads several.
 void CostModel::add_boundaries() {
-  using Size = std::tuple<int, std::int64_t, std::int64_t>;
-  std::map<std::pair<Size, int>, int> parallel;  // by size and reader
-  std::map<std::pair<Size, int>, Tensor> tensors;
-  for (const LayerEdge& edge : profile_.edges) {
-    if (edge.from < 0 || edge.to <= edge.from || edge.to >= layers())
-      throw Error("the profile has data that flow from layer " + std::to_string(edge.from) + " to layer " + std::to_string(edge.to),
-                  profile_.model, "profile the model again");
-    const Size size{edge.from, edge.bytes_per_sample, edge.fixed_bytes};
-    Tensor& tensor = tensors[{size, parallel[{size, edge.to}]++}];
-    tensor.last = std::max(tensor.last, edge.to);
-    if (edge.needs_gradient) tensor.last_gradient = std::max(tensor.last_gradient, edge.to);
-  }
+  tensors_ = profile_tensors(profile_);
+  is_chain_ = mptune::is_chain(profile_);
   outputs_.assign(profile_.layers.size() + 1, {});
   gradients_.assign(profile_.layers.size() + 1, {});
-  for (const auto& [key, tensor] : tensors) {
-    const auto& [from, bytes_per_sample, fixed_bytes] = key.first;
-    for (int layer = from + 1; layer <= tensor.last; ++layer) {
-      const auto add = [&](Boundary& boundary) {
-        boundary.bytes_per_sample += bytes_per_sample;
-        boundary.fixed_bytes += fixed_bytes;
-      };
-      add(outputs_[as_index(layer)]);
-      if (layer <= tensor.last_gradient) add(gradients_[as_index(layer)]);
-    }
+  made_.assign(profile_.layers.size(), {});
+  reads_inputs_.assign(profile_.layers.size(), true);
+  for (const ProfileTensor& tensor : tensors_) {
+    const TensorSize size{tensor.bytes_per_sample, tensor.fixed_bytes};
+    made_[as_index(tensor.maker)] += size;
+    for (const int reader : tensor.readers) reads_inputs_[as_index(reader)] = false;
+    for (int layer = tensor.maker + 1; layer <= tensor.readers.back(); ++layer) outputs_[as_index(layer)] += size;
+    if (tensor.gradient_readers.empty()) continue;
+    for (int layer = tensor.maker + 1; layer <= tensor.gradient_readers.back(); ++layer) gradients_[as_index(layer)] += size;
   }
 }
 
@@ -79,11 +59,6 @@ void CostModel::add_links() {
                     profile_.model, "profile the model again");
     }
   }
-}
-
-std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
-  const Boundary& boundary = (gradients ? gradients_ : outputs_)[as_index(layer)];
-  return boundary.bytes_per_sample * samples + boundary.fixed_bytes;
 }
 
 const LinkCost& CostModel::link(int source, int destination) const {

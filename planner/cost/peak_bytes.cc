@@ -47,16 +47,22 @@ class DevicePeak {
   // Fills contents_ with what is held during the whole step, and held_ with the rest.
   void collect() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
-      if (std::ranges::count(stage(s).devices, row_.device()) == 0) continue;
+      if (!runs(s)) continue;
       add_owned(s);
       add_gradients(s);
       add_activations(s);
-      if (s > 0) add_received(s, false);
-      if (s + 1 < plan_.num_stages()) add_received(s, true);
+    }
+    for (const planner::StageFlow& flow : boundaries_.flows()) {
+      if (runs(flow.back)) add_received(flow, false);
+      if (runs(flow.front) && flow.needs_gradient) add_received(flow, true);
+      for (int i = 0; i < plan_.num_microbatches(); ++i)
+        if (row_.mine(flow.front, i) && row_.mine(flow.back, i)) boundaries_.add_passed_on(flow, i, held_);
     }
     add_running();
     add_helpers();
   }
+
+  [[nodiscard]] bool runs(int s) const { return std::ranges::count(stage(s).devices, row_.device()) > 0; }
 
   [[nodiscard]] std::int64_t reserve_of(std::int64_t bytes) const {
     const double reserve = cost_.profile().classes[as_index(profile_device().device_class)].allocator_reserve;
@@ -69,15 +75,15 @@ class DevicePeak {
   [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
   // A GPU keeps its buffers for later copies.
-  void add_received(int s, bool gradients) {
-    if (cost_.in_host_memory(index_)) return boundaries_.add_received(s, gradients, held_);
+  void add_received(const planner::StageFlow& flow, bool gradients) {
+    if (cost_.in_host_memory(index_)) return boundaries_.add_received(flow, gradients, held_);
     planner::Holding buffers(actions().size());
-    boundaries_.add_received(s, gradients, buffers);
+    boundaries_.add_received(flow, gradients, buffers);
     contents_.communication_buffer_bytes += buffers.most();
   }
 
   // Parameters, the optimizer's state (on the first replica only) and buffers, with every micro-batch's statistics until the end of the
-  // step; the samples on the first stage.
+  // step; the samples on stages that read inputs of the model.
   void add_owned(int s) {
     const std::int64_t parameters = parameters_bytes(s);
     const int first_replica = stage(s).devices.front();
@@ -90,7 +96,9 @@ class DevicePeak {
     }
     if (s + 1 == plan_.num_stages() && row_.microbatches(s) > 0)  // the running one's gradient beside all losses
       contents_.buffers_bytes += cost_.loss_bytes() * (row_.microbatches(s) + 1);
-    for (int i = 0; s == 0 && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
+    bool reads_inputs = false;
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) reads_inputs = reads_inputs || cost_.reads_inputs(layer);
+    for (int i = 0; reads_inputs && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
   }
 
@@ -216,7 +224,6 @@ class DevicePeak {
       if (gradient < release) held_.add({gradient, release, held - saved, i});
       // What recomputation drops is held again during the backward.
       if (recomputed) held_.add({gradient, release, known(s, i).recomputed.dropped, i});
-      if (s + 1 < plan_.num_stages() && row_.mine(s + 1, i)) boundaries_.add_passed_on(s, i, held_);
     }
   }
 

@@ -112,7 +112,7 @@ std::int64_t recomputed_forward_bytes(const CostModel& cost, int device, const S
 
 std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {
   if (layer + 1 == cost.layers() || cost.keeps_output(device, layer)) return 0;
-  return std::min(cost.boundary_bytes(layer + 1, samples, false), cost.saved_activation_bytes(device, layer, layer + 1, samples));
+  return std::min(cost.made_bytes(layer, samples), cost.saved_activation_bytes(device, layer, layer + 1, samples));
 }
 
 std::int64_t unsplit_bytes(const CostModel& cost, int layer) {

@@ -18,23 +18,41 @@ class Arrivals {
   Arrivals(const Layout& layout, const ScheduleCosts& costs);
   void clear();
 
-  /// When the action's input arrives: kNever while it is not made, 0 without one. Earlier by what the action recomputes before it reads.
+  /// When the action's inputs have arrived: kNever while one is not made, 0 without any. Earlier by what the action recomputes before it
+  /// reads.
   [[nodiscard]] std::int64_t at(const Action& action) const {
-    const std::size_t slot = layout_.slot(action.stage, action.microbatch);
-    if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : output_at_[slot];
-    if (action.kind == ActionKind::backward_weight || action.stage + 1 == layout_.stages()) return 0;
-    return gradient_at_[slot];
+    if (action.kind == ActionKind::backward_weight) return 0;
+    return inputs(action.kind == ActionKind::forward)[layout_.slot(action.stage, action.microbatch)].at_ns();
   }
 
-  /// An action ends. Requires: calls for one device in the order of their ends. Returns the stage that reads the result; -1: none.
-  int send(const Action& action, std::int64_t end_ns);
+  /// An action ends. Requires: calls for one device in the order of their ends.
+  void send(const Action& action, std::int64_t end_ns);
+  /// The stages that read what the action makes.
+  [[nodiscard]] const std::vector<int>& readers(const Action& action) const;
 
  private:
+  struct Input {
+    int missing = 0;
+    std::int64_t last_ns = 0;
+    [[nodiscard]] std::int64_t at_ns() const { return missing > 0 ? kNever : last_ns; }
+  };
+  // To the stages that read an output, or a gradient.
+  struct Sends {
+    std::vector<int> to;
+    std::vector<std::int64_t> copy_ns;
+  };
+  [[nodiscard]] const std::vector<Input>& inputs(bool forward) const { return forward ? outputs_ : gradients_; }
+  void add_link(const LinkCosts& link);
+
   const Layout& layout_;
   const ScheduleCosts& costs_;
+  std::vector<Sends> forward_;           // by sending stage
+  std::vector<Sends> backward_;          // likewise
+  std::vector<int> outputs_read_;        // by reading stage
+  std::vector<int> gradients_read_;      // likewise
   std::vector<std::int64_t> link_free_;  // [source * devices + destination]
-  std::vector<std::int64_t> output_at_;  // by slot of the reader
-  std::vector<std::int64_t> gradient_at_;
+  std::vector<Input> outputs_;           // by slot of the reader
+  std::vector<Input> gradients_;         // likewise
 };
 
 }  // namespace mptune::planner

@@ -22,11 +22,22 @@ struct StageCosts {
   bool operator==(const StageCosts&) const = default;
 };
 
+/// Copies between two stages of a graph.
+struct LinkCosts {
+  int front = 0;  ///< stage
+  int back = 0;
+  std::int64_t output_ns = 0;    ///< copy of the front stage's output, where the back stage is on another device
+  std::int64_t gradient_ns = 0;  ///< copy of its gradient, likewise
+  bool needs_gradient = true;    ///< false: nothing comes back
+  bool operator==(const LinkCosts&) const = default;
+};
+
 /// The costs that generators of schedules see.
 struct ScheduleCosts {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   std::vector<StageCosts> stages;
-  std::vector<std::int64_t> free_bytes;  ///< per device of the plan: for saved activations; empty: no limit on any device
+  std::vector<std::int64_t> free_bytes = {};  ///< per device of the plan: for saved activations; empty: no limit on any device
+  std::vector<LinkCosts> links = {};          ///< which stages read the outputs of which; empty: each those of the stage before it
   bool operator==(const ScheduleCosts&) const = default;
 };
 

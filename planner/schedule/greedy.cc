@@ -215,13 +215,16 @@ class Greedy {
     }
   }
 
-  // The reader's device decides again when its input has arrived.
+  // The readers' devices decide again when their inputs have arrived.
   void send(const Action& action, std::int64_t end_ns) {
-    const int to = arrivals_.send(action, end_ns);
-    if (to < 0) return;
-    const int reader = layout_.device_of(to, action.microbatch);
-    std::int64_t& decides = decides_ns_[as_index(reader)];
-    decides = std::min(decides, std::max(device(reader).free_ns, arrivals_.at({to, action.kind, action.microbatch})));
+    arrivals_.send(action, end_ns);
+    for (const int to : arrivals_.readers(action)) {
+      const std::int64_t arrival = arrivals_.at({to, action.kind, action.microbatch});
+      if (arrival == kNever) continue;
+      const int reader = layout_.device_of(to, action.microbatch);
+      std::int64_t& decides = decides_ns_[as_index(reader)];
+      decides = std::min(decides, std::max(device(reader).free_ns, arrival));
+    }
   }
 
   const Layout& layout_;

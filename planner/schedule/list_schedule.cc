@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -22,8 +23,16 @@ constexpr std::int64_t kMostActions = 250'000;  // timed while a schedule is imp
 class ListScheduler {
  public:
   ListScheduler(const Layout& layout, const ScheduleCosts& costs)
-      : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs), reserved_(costs) {
+      : layout_(layout),
+        costs_(costs),
+        replay_(layout, costs),
+        limit_(costs.free_bytes),
+        at_once_(costs),
+        reserved_(costs),
+        as_chain_(costs) {
     limit_.resize(as_index(layout.devices()), ScheduleCosts::kNoLimit);
+    as_chain_.links.clear();
+    if (!costs.links.empty()) chain_.emplace(layout, as_chain_);
     for (StageCosts& stage : at_once_.stages) stage.held_bytes = 0;
     for (StageCosts& stage : reserved_.stages) stage.saved_activation_bytes = std::max(stage.saved_activation_bytes, stage.held_bytes);
   }
@@ -56,6 +65,8 @@ class ListScheduler {
 
   // False where the rows deadlock.
   bool time(Candidate& candidate) {
+    // Plans are valid as chains: a reader of the plan need not know the graph.
+    if (chain_ && chain_->run(candidate.rows) < 0) return false;
     candidate.end_ns = replay_.run(candidate.rows);
     if (candidate.end_ns < 0) return false;
     candidate.ends_ns = replay_.ends_ns();
@@ -198,14 +209,36 @@ class ListScheduler {
     return last;
   }
 
-  // Of the input that an action waits for.
+  // Of the input that an action waits for: the one made last.
   [[nodiscard]] Place producer(const Action& action) const {
     const bool forward = action.kind == ActionKind::forward;
-    const int stage = forward ? action.stage - 1 : action.stage + 1;
-    const auto device = as_index(layout_.device_of(stage, action.microbatch));
+    Place last;
+    std::int64_t latest = -1;
+    for (const int stage : producers(action.stage, forward)) {
+      const Place made = place_of(stage, action.microbatch, forward);
+      if (end_ns(made) <= latest) continue;
+      latest = end_ns(made);
+      last = made;
+    }
+    return last;
+  }
+
+  [[nodiscard]] std::vector<int> producers(int stage, bool forward) const {
+    if (costs_.links.empty()) return {forward ? stage - 1 : stage + 1};
+    std::vector<int> stages;
+    for (const LinkCosts& link : costs_.links) {
+      if (forward && link.back == stage) stages.push_back(link.front);
+      if (!forward && link.front == stage && link.needs_gradient) stages.push_back(link.back);
+    }
+    return stages;
+  }
+
+  [[nodiscard]] Place place_of(int stage, int microbatch, bool forward) const {
+    const auto device = as_index(layout_.device_of(stage, microbatch));
     const std::vector<Action>& row = best_.rows[device];
     const auto made = std::ranges::find_if(row, [&](const Action& other) {
-      return other.stage == stage && other.microbatch == action.microbatch && (other.kind == ActionKind::forward) == forward;
+      return other.stage == stage && other.microbatch == microbatch && (other.kind == ActionKind::forward) == forward &&
+             other.kind != ActionKind::backward_weight;
     });
     return {device, as_index(made - row.begin())};
   }
@@ -214,10 +247,12 @@ class ListScheduler {
   const ScheduleCosts& costs_;
   ScheduleReplay replay_;
   std::vector<std::int64_t> limit_;
-  ScheduleCosts at_once_;   // weight gradients run with the input gradients
-  ScheduleCosts reserved_;  // a forward reserves memory for its backward, too
-  Candidate best_;          // to improve on
-  Candidate frugal_;        // see consider_frugal
+  ScheduleCosts at_once_;                // weight gradients run with the input gradients
+  ScheduleCosts reserved_;               // a forward reserves memory for its backward, too
+  ScheduleCosts as_chain_;               // without links
+  std::optional<ScheduleReplay> chain_;  // in a graph
+  Candidate best_;                       // to improve on
+  Candidate frugal_;                     // see consider_frugal
   std::int64_t frugal_bytes_ = 0;
 };
 

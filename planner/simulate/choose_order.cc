@@ -36,6 +36,7 @@ class OrderOfTime {
         lane_of(i).waiting.push_back({i, kNone});
       if (operation.kind == EventKind::backward) whole_of_[{operation.stage, operation.device}] = i;
     }
+    for (const Wait& wait : operations.waits) add_consumer(as_index(wait.until), as_index(wait.operation));
   }
 
   std::vector<std::size_t> order() {
@@ -233,9 +234,9 @@ void choose_order(Operations& operations) {
     if (sorted.back().input >= 0) sorted.back().input = place[as_index(sorted.back().input)];
   }
   operations.list = std::move(sorted);
-  operations.waits = time.waits();
+  for (const Wait& wait : time.waits()) operations.waits.push_back(wait);
   for (Wait& wait : operations.waits) wait = {place[as_index(wait.operation)], place[as_index(wait.until)]};
-  std::ranges::sort(operations.waits, {}, &Wait::operation);
+  std::ranges::stable_sort(operations.waits, {}, &Wait::operation);
 }
 
 }  // namespace mptune::planner

@@ -11,30 +11,43 @@ namespace mptune::planner {
 namespace {
 
 // Nanoseconds of one micro-batch's work on one stage, and of the longest chains of the micro-batch's own operations before and after it.
-// A copy belongs to the stage that sends it. `backward` is what the previous stage waits for: a full backward, or the input gradients,
-// which `weight` follows. Idle devices that help may compute its layers at the same time: then only the longest is a chain.
+// `backward` is what the previous stage waits for: a full backward, or the input gradients, which `weight` follows. Idle devices that help
+// may compute its layers at the same time: then only the longest is a chain.
 struct Visit {
   std::int64_t forward = 0;
   std::int64_t recompute = 0;
   std::int64_t backward = 0;
   std::int64_t weight = 0;
   std::int64_t weight_chain = 0;
-  std::int64_t send_output = 0;
-  std::int64_t send_gradient = 0;
   std::int64_t before_forward = 0;
   std::int64_t before_backward = 0;
   std::int64_t after_forward = 0;
   std::int64_t after_backward = 0;
-  int output_lane = -1;
-  int gradient_lane = -1;
+};
+
+// A copy of one micro-batch's output or gradient. Without a lane both stages are on one device.
+struct Sending {
+  std::int64_t ns = 0;
+  int lane = -1;
 };
 
 class Visits {
  public:
   Visits(const Plan& plan, const Operations& operations)
-      : stages_(plan.stages.size()), microbatches_(plan.microbatch_sizes.size()), visits_(stages_ * microbatches_) {
+      : flows_(operations.flows),
+        stages_(plan.stages.size()),
+        microbatches_(plan.microbatch_sizes.size()),
+        visits_(stages_ * microbatches_),
+        outputs_(flows_.size() * microbatches_),
+        gradients_(outputs_),
+        before_(stages_),
+        behind_(stages_) {
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+      before_[as_index(flows_[f].back)].push_back(f);
+      behind_[as_index(flows_[f].front)].push_back(f);
+    }
     for (const Operation& operation : operations.list)
-      if (operation.phase == Phase::actions) add(operations, operation);
+      if (operation.phase == Phase::actions) add(operation);
     for (std::size_t i = 0; i < microbatches_; ++i) {
       chain_before(i);
       chain_after(i);
@@ -42,16 +55,27 @@ class Visits {
   }
 
   [[nodiscard]] const Visit& at(std::size_t stage, std::size_t microbatch) const { return visits_[stage * microbatches_ + microbatch]; }
+  [[nodiscard]] const Visit& at(int stage, std::size_t microbatch) const { return at(as_index(stage), microbatch); }
+  [[nodiscard]] const Sending& output(std::size_t flow, std::size_t microbatch) const {
+    return outputs_[flow * microbatches_ + microbatch];
+  }
+  [[nodiscard]] const Sending& gradient(std::size_t flow, std::size_t microbatch) const {
+    return gradients_[flow * microbatches_ + microbatch];
+  }
+  [[nodiscard]] const StageFlow& flow(std::size_t f) const { return flows_[f]; }
+  /// Flows to a stage, and from it.
+  [[nodiscard]] const std::vector<std::size_t>& before(std::size_t stage) const { return before_[stage]; }
+  [[nodiscard]] const std::vector<std::size_t>& behind(std::size_t stage) const { return behind_[stage]; }
 
  private:
   Visit& at(std::size_t stage, std::size_t microbatch) { return visits_[stage * microbatches_ + microbatch]; }
 
-  void add(const Operations& operations, const Operation& operation) {
-    Visit& visit = at(as_index(operation.stage), as_index(operation.microbatch));
+  void add(const Operation& operation) {
+    const auto i = as_index(operation.microbatch);
+    Visit& visit = at(as_index(operation.stage), i);
     if (operation.kind == EventKind::copy) {
-      const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
-      (output ? visit.send_output : visit.send_gradient) = operation.alone_ns;
-      (output ? visit.output_lane : visit.gradient_lane) = operation.lane;
+      const auto f = as_index(operation.flow);
+      (operation.stage == flows_[f].front ? outputs_ : gradients_)[f * microbatches_ + i] = {operation.alone_ns, operation.lane};
     } else if (operation.kind == EventKind::forward) {
       visit.forward = operation.alone_ns;
     } else if (operation.kind == EventKind::recompute) {
@@ -66,16 +90,20 @@ class Visits {
   }
 
   void chain_before(std::size_t i) {
-    for (std::size_t s = 1; s < stages_; ++s) {
-      const Visit& from = at(s - 1, i);
-      at(s, i).before_forward = from.before_forward + from.forward + from.send_output;
-    }
+    for (std::size_t s = 0; s < stages_; ++s)
+      for (const std::size_t f : before_[s]) {
+        const Visit& from = at(as_index(flows_[f].front), i);
+        std::int64_t& before = at(s, i).before_forward;
+        before = std::max(before, from.before_forward + from.forward + output(f, i).ns);
+      }
     for (std::size_t s = stages_; s-- > 0;) {
       Visit& visit = at(s, i);
       visit.before_backward = visit.before_forward + visit.forward + visit.recompute;
-      if (s + 1 == stages_) continue;
-      const Visit& from = at(s + 1, i);
-      visit.before_backward = std::max(visit.before_backward, from.before_backward + from.backward + from.send_gradient);
+      for (const std::size_t f : behind_[s]) {
+        if (!flows_[f].needs_gradient) continue;
+        const Visit& from = at(as_index(flows_[f].back), i);
+        visit.before_backward = std::max(visit.before_backward, from.before_backward + from.backward + gradient(f, i).ns);
+      }
     }
   }
 
@@ -83,22 +111,30 @@ class Visits {
     for (std::size_t s = 0; s < stages_; ++s) {
       Visit& visit = at(s, i);
       visit.after_backward = visit.weight_chain;
-      if (s == 0) continue;
-      const Visit& next = at(s - 1, i);
-      visit.after_backward = std::max(visit.after_backward, visit.send_gradient + next.backward + next.after_backward);
+      for (const std::size_t f : before_[s]) {
+        if (!flows_[f].needs_gradient) continue;
+        const Visit& next = at(as_index(flows_[f].front), i);
+        visit.after_backward = std::max(visit.after_backward, gradient(f, i).ns + next.backward + next.after_backward);
+      }
     }
     for (std::size_t s = stages_; s-- > 0;) {
       Visit& visit = at(s, i);
       visit.after_forward = visit.recompute + visit.backward + visit.after_backward;
-      if (s + 1 == stages_) continue;
-      const Visit& next = at(s + 1, i);
-      visit.after_forward = std::max(visit.after_forward, visit.send_output + next.forward + next.after_forward);
+      for (const std::size_t f : behind_[s]) {
+        const Visit& next = at(as_index(flows_[f].back), i);
+        visit.after_forward = std::max(visit.after_forward, output(f, i).ns + next.forward + next.after_forward);
+      }
     }
   }
 
+  const std::vector<StageFlow>& flows_;
   std::size_t stages_;
   std::size_t microbatches_;
   std::vector<Visit> visits_;
+  std::vector<Sending> outputs_;    // by flow and micro-batch
+  std::vector<Sending> gradients_;  // likewise
+  std::vector<std::vector<std::size_t>> before_;
+  std::vector<std::vector<std::size_t>> behind_;
 };
 
 // Work on one lane. It cannot begin before `head`, and its micro-batch needs at least `tail` after it.
@@ -160,9 +196,11 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);
     jobs.add(device_of(plan.stages[s], static_cast<int>(i)), {visit.before_forward, visit.forward, visit.after_forward});
-    if (visit.output_lane < 0) continue;
-    const Visit& next = visits.at(s + 1, i);
-    jobs.add(visit.output_lane, {visit.before_forward + visit.forward, visit.send_output, next.forward + next.after_forward});
+    for (const std::size_t f : visits.behind(s)) {
+      const Sending& sending = visits.output(f, i);
+      const Visit& next = visits.at(visits.flow(f).back, i);
+      if (sending.lane >= 0) jobs.add(sending.lane, {visit.before_forward + visit.forward, sending.ns, next.forward + next.after_forward});
+    }
   }
 }
 
@@ -173,9 +211,12 @@ void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& 
     const Visit& visit = visits.at(s, i);
     jobs.add(device_of(plan.stages[s], static_cast<int>(i)),
              {visit.before_backward - visit.recompute, visit.recompute + visit.backward, visit.after_backward});
-    if (visit.gradient_lane < 0) continue;
-    const Visit& next = visits.at(s - 1, i);
-    jobs.add(visit.gradient_lane, {visit.before_backward + visit.backward, visit.send_gradient, next.backward + next.after_backward});
+    for (const std::size_t f : visits.before(s)) {
+      const Sending& sending = visits.gradient(f, i);
+      const Visit& next = visits.at(visits.flow(f).front, i);
+      if (sending.lane >= 0)
+        jobs.add(sending.lane, {visit.before_backward + visit.backward, sending.ns, next.backward + next.after_backward});
+    }
   }
 }
 
@@ -195,7 +236,8 @@ class SharedWork {
   SharedWork(const Plan& plan, const Operations& operations, const Visits& visits) : groups_(operations.helpers) {
     first_.assign(groups_.size(), kNever);
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
-      for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) add(device_of(plan.stages[s], static_cast<int>(i)), visits.at(s, i));
+      for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i)
+        add(device_of(plan.stages[s], static_cast<int>(i)), visits.at(s, i), sent_itself(plan, visits, s, i));
   }
 
   [[nodiscard]] std::int64_t bound() const {
@@ -212,13 +254,21 @@ class SharedWork {
     std::int64_t first_weight = kNever;
   };
 
-  void add(int device, const Visit& visit) {
+  // What the device of a stage copies in its own lane.
+  static std::int64_t sent_itself(const Plan& plan, const Visits& visits, std::size_t s, std::size_t i) {
+    const int device = device_of(plan.stages[s], static_cast<int>(i));
+    std::int64_t ns = 0;
+    const auto add = [&](const Sending& sending) { ns += sending.lane == device ? sending.ns : 0; };
+    for (const std::size_t f : visits.behind(s)) add(visits.output(f, i));
+    for (const std::size_t f : visits.before(s)) add(visits.gradient(f, i));
+    return ns;
+  }
+
+  void add(int device, const Visit& visit, std::int64_t sent_itself) {
     std::int64_t& first = first_[as_index(device)];
     first = std::min(first, visit.before_forward);
     Sum& sum = sums_[groups_[as_index(device)]];
-    sum.work += visit.forward + visit.recompute + visit.backward + visit.weight;
-    if (visit.output_lane == device) sum.work += visit.send_output;
-    if (visit.gradient_lane == device) sum.work += visit.send_gradient;
+    sum.work += visit.forward + visit.recompute + visit.backward + visit.weight + sent_itself;
     sum.first_weight = std::min(sum.first_weight, visit.before_backward + visit.backward);
   }
 

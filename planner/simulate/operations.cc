@@ -59,13 +59,12 @@ class Lister {
         cost_(cost),
         microbatches_(plan.microbatch_sizes.size()),
         devices_(cost.device_indices(plan.devices)),
-        output_of_(plan.stages.size() * microbatches_, kMissing) {
-    gradient_of_ = output_of_;
-    copied_.resize(2 * plan.stages.size());
-    if (plan.options.idle_devices_help) {
-      result_.helpers = helping_groups(plan.devices, plan.options.threads);
-      input_gradients_of_ = output_of_;
-    }
+        made_(plan.stages.size() * microbatches_, kMissing),
+        input_gradients_of_(made_),
+        before_(plan.stages.size()),
+        behind_(plan.stages.size()) {
+    if (plan.options.idle_devices_help) result_.helpers = helping_groups(plan.devices, plan.options.threads);
+    add_flows();
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
@@ -94,7 +93,20 @@ class Lister {
   static constexpr int kNothing = -1;  // needs no input
 
   [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
+  [[nodiscard]] const StageFlow& flow(int f) const { return result_.flows[as_index(f)]; }
+  // Of a stage or a flow.
   [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * microbatches_ + as_index(microbatch); }
+
+  void add_flows() {
+    result_.flows = stage_flows(cost_, plan_.stages);
+    for (std::size_t f = 0; f < result_.flows.size(); ++f) {
+      before_[as_index(result_.flows[f].back)].push_back(static_cast<int>(f));
+      behind_[as_index(result_.flows[f].front)].push_back(static_cast<int>(f));
+    }
+    output_of_.assign(result_.flows.size() * microbatches_, kMissing);
+    gradient_of_ = output_of_;
+    copied_.resize(2 * result_.flows.size());
+  }
 
   template <typename SecondsOf>
   [[nodiscard]] std::int64_t sum_of_layers(int s, const SecondsOf& seconds_of) const {
@@ -124,12 +136,27 @@ class Lister {
     return add_backward(device, action);
   }
 
+  // What an action reads: the operations that bring it.
+  struct Inputs {
+    int first = kNothing;
+    std::vector<int> others = {};
+    bool missing = false;
+
+    void add(int operation) {
+      missing = missing || operation == kMissing;
+      first == kNothing ? void(first = operation) : others.push_back(operation);
+    }
+  };
+
   bool add_forward(int device, const Action& action) {
     const int s = action.stage;
-    const int input = s == 0 ? kNothing : output_of_[slot(s - 1, action.microbatch)];
-    if (input == kMissing) return false;
-    const int made = add_work(EventKind::forward, device, action, input, priced(s, action.microbatch).forward, true);
-    output_of_[slot(s, action.microbatch)] = s + 1 < plan_.num_stages() ? add_copy(s, s + 1, action.microbatch, made) : made;
+    Inputs inputs;
+    for (const int f : before_[as_index(s)]) inputs.add(output_of_[slot(f, action.microbatch)]);
+    if (inputs.missing) return false;
+    const int made = add_work(EventKind::forward, device, action, inputs.first, priced(s, action.microbatch).forward, true);
+    add_waits(made, inputs);
+    made_[slot(s, action.microbatch)] = made;
+    for (const int f : behind_[as_index(s)]) output_of_[slot(f, action.microbatch)] = add_copy(f, false, action.microbatch, made);
     return true;
   }
 
@@ -139,9 +166,11 @@ class Lister {
   // The fixed cost of the action, most of which starts autograd's engine, comes when the gradient is there.
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
-    const bool last = s + 1 == plan_.num_stages();
-    const int input = last ? output_of_[slot(s, action.microbatch)] : gradient_of_[slot(s + 1, action.microbatch)];
-    if (input == kMissing) return false;
+    Inputs inputs;
+    for (const int f : behind_[as_index(s)])
+      if (flow(f).needs_gradient) inputs.add(gradient_of_[slot(f, action.microbatch)]);
+    if (inputs.first == kNothing) inputs.add(made_[slot(s, action.microbatch)]);
+    if (inputs.missing) return false;
     const StagePrices prices = priced(s, action.microbatch);
     const bool recomputed = recomputes(stage(s).recompute, action.microbatch);
     const bool early = recomputed && first_recomputed_early(stage(s)) < stage(s).last_layer;
@@ -149,9 +178,11 @@ class Lister {
     const bool whole = action.kind == ActionKind::backward;
     Price work = whole ? prices.backward : prices.input;
     if (recomputed) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
-    const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, true);
-    if (!input_gradients_of_.empty()) input_gradients_of_[slot(s, action.microbatch)] = made;
-    gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
+    const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, inputs.first, work, true);
+    add_waits(made, inputs);
+    input_gradients_of_[slot(s, action.microbatch)] = made;
+    for (const int f : before_[as_index(s)])
+      if (flow(f).needs_gradient) gradient_of_[slot(f, action.microbatch)] = add_copy(f, true, action.microbatch, made);
     return true;
   }
 
@@ -159,7 +190,7 @@ class Lister {
   bool add_weight_gradient(int device, const Action& action) {
     Price whole;
     for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
-      if (gradient_of_[slot(action.stage, i)] == kMissing) return false;
+      if (input_gradients_of_[slot(action.stage, i)] == kMissing) return false;
       const Price& one = priced(action.stage, i).weight;
       whole = {whole.alone + one.alone, whole.extra + one.extra};
     }
@@ -239,12 +270,17 @@ class Lister {
     return add(operation);
   }
 
+  void add_waits(int operation, const Inputs& inputs) {
+    for (const int until : inputs.others) result_.waits.push_back({operation, until});
+  }
+
   // Adds a copy unless producer and consumer are on one device. Returns the operation whose end makes the data available to the consumer.
-  int add_copy(int from, int to, int microbatch, int producer) {
+  int add_copy(int f, bool gradient, int microbatch, int producer) {
+    const int from = gradient ? flow(f).back : flow(f).front;
     const int source = device_of(stage(from), microbatch);
-    const int destination = device_of(stage(to), microbatch);
+    const int destination = device_of(stage(gradient ? flow(f).front : flow(f).back), microbatch);
     if (source == destination) return producer;
-    const Copied& known = copied(from, to, source, destination, plan_.microbatch_sizes[as_index(microbatch)]);
+    const Copied& known = copied(f, gradient, source, destination, plan_.microbatch_sizes[as_index(microbatch)]);
     Operation copy;
     copy.kind = EventKind::copy;
     copy.device = source;
@@ -253,6 +289,7 @@ class Lister {
     copy.stage = from;
     copy.microbatch = microbatch;
     copy.input = producer;
+    copy.flow = f;
     copy.bytes = known.bytes;
     copy.alone_ns = known.ns;
     return add(copy);
@@ -266,11 +303,11 @@ class Lister {
     std::int64_t ns = 0;
   };
 
-  // Keeps the price of the last copy of each stage and direction: the next one costs the same unless replicas or uneven sizes differ.
-  const Copied& copied(int from, int to, int source, int destination, int samples) {
-    Copied& last = copied_[2 * as_index(from) + (to > from ? 0 : 1)];
+  // Keeps the price of the last copy of each flow and direction: the next one costs the same unless replicas or uneven sizes differ.
+  const Copied& copied(int f, bool gradient, int source, int destination, int samples) {
+    Copied& last = copied_[2 * as_index(f) + (gradient ? 1 : 0)];
     if (last.source == source && last.destination == destination && last.samples == samples) return last;
-    const std::int64_t bytes = cost_.boundary_bytes(stage(std::max(from, to)).first_layer, samples, from > to);
+    const std::int64_t bytes = flow(f).bytes(samples, gradient);
     const double seconds = cost_.copy_seconds(devices_[as_index(source)], devices_[as_index(destination)], bytes);
     return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
@@ -355,12 +392,15 @@ class Lister {
   std::vector<int> devices_;             // the profile's indices
   std::vector<std::int64_t> overheads_;  // of an action, per device
   std::vector<int> lane_;
-  std::map<int, int> media_;             // lanes of the media that links share
-  std::vector<int> output_of_;           // operation that brings a stage's output to the next stage's device
-  std::vector<int> gradient_of_;         // likewise the gradient of a stage's input to the stage before
-  std::vector<int> input_gradients_of_;  // where idle devices help: the operation that makes that gradient
+  std::map<int, int> media_;              // lanes of the media that links share
+  std::vector<int> made_;                 // by stage and micro-batch: the forward
+  std::vector<int> input_gradients_of_;   // likewise the operation that makes the gradients of the inputs
+  std::vector<std::vector<int>> before_;  // flows to each stage
+  std::vector<std::vector<int>> behind_;  // flows from each stage
+  std::vector<int> output_of_;            // by flow and micro-batch: operation that brings the output to the back stage's device
+  std::vector<int> gradient_of_;          // likewise the gradient to the front stage's device
   std::vector<Priced> priced_;
-  std::vector<Copied> copied_;  // by sending stage and direction
+  std::vector<Copied> copied_;  // by flow and direction
   Operations result_;
 };
 

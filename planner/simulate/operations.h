@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/stage_flows.h"
 #include "planner/plan.h"
 #include "profiler/trace/trace.h"
 
@@ -31,7 +32,8 @@ struct Operation {
   int microbatch = -1;
   int further = 0;               ///< of fused weight gradients: micro-batches after that one
   int layer = -1;                ///< of weight gradients that idle devices help with; -1: of the whole stage
-  int input = -1;                ///< operation whose result this one reads, -1: none
+  int input = -1;                ///< operation whose result this one reads, -1: none. Where it reads several, the others are in `waits`
+  int flow = -1;                 ///< of a copy: index into Operations::flows
   std::int64_t overhead_ns = 0;  ///< cost of the action, before the work
   std::int64_t alone_ns = 0;     ///< overhead and work, other devices idle
   std::int64_t extra_ns = 0;     ///< added if all neighbours are busy all the time
@@ -49,13 +51,14 @@ struct Operations {
   std::vector<Operation> list;
   int devices = 0;
   int lanes = 0;
-  std::vector<Wait> waits;      ///< ascending; only where idle devices help
-  std::vector<int> helpers;     ///< per device of the plan, see helping_groups; empty: idle devices do not help
-  std::vector<int> neighbours;  ///< per device of the plan: devices that were busy when its busy times were measured
-  std::vector<int> weights;     ///< likewise: for how many of these neighbours it counts
-  bool interferes = false;      ///< any extra_ns > 0
-  bool queues = false;          ///< a lane carries copies of several links
-  std::int64_t step_ns = 0;     ///< fixed cost of the step
+  std::vector<StageFlow> flows;  ///< what stages send each other
+  std::vector<Wait> waits;       ///< ascending; only in graphs of layers, and where idle devices help
+  std::vector<int> helpers;      ///< per device of the plan, see helping_groups; empty: idle devices do not help
+  std::vector<int> neighbours;   ///< per device of the plan: devices that were busy when its busy times were measured
+  std::vector<int> weights;      ///< likewise: for how many of these neighbours it counts
+  bool interferes = false;       ///< any extra_ns > 0
+  bool queues = false;           ///< a lane carries copies of several links
+  std::int64_t step_ns = 0;      ///< fixed cost of the step
 };
 
 struct Timing {

@@ -34,12 +34,37 @@ Plan priced_plan(const Plan& plan, bool split) {
   return one;
 }
 
+// The sum of what each stage's device copies itself of one micro-batch, the longest over the replicas.
+class SentItself {
+ public:
+  SentItself(std::size_t stages, std::size_t microbatches) : microbatches_(microbatches), by_microbatch_(stages * microbatches, 0) {}
+
+  void add(const Operation& copy) { by_microbatch_[as_index(copy.stage) * microbatches_ + as_index(copy.microbatch)] += copy.alone_ns; }
+  [[nodiscard]] std::int64_t of(std::size_t stage) const {
+    const auto first = by_microbatch_.begin() + static_cast<std::ptrdiff_t>(stage * microbatches_);
+    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(microbatches_));
+  }
+
+ private:
+  std::size_t microbatches_;
+  std::vector<std::int64_t> by_microbatch_;
+};
+
+void add_links(const Operations& operations, ScheduleCosts& costs) {
+  for (const StageFlow& flow : operations.flows) costs.links.push_back({flow.front, flow.back, 0, 0, flow.needs_gradient});
+  for (const Operation& operation : operations.list) {
+    if (operation.kind != EventKind::copy || operation.lane == operation.device) continue;
+    LinkCosts& link = costs.links[as_index(operation.flow)];
+    std::int64_t& ns = operation.stage == link.front ? link.output_ns : link.gradient_ns;
+    ns = std::max(ns, operation.alone_ns);
+  }
+}
+
 // Longest over the replicas. What the sender copies itself is part of its action. Early recomputation precedes whole backwards and input
 // gradients alike.
-void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCosts& costs) {
-  const Operations operations = list_operations(plan, cost);
+void add_times(const Plan& plan, const Operations& operations, bool split, ScheduleCosts& costs) {
   std::vector<std::int64_t> again(plan.stages.size(), 0);
-  std::vector<std::int64_t> output_by_sender(again), gradient_by_sender(again);
+  SentItself outputs(again.size(), plan.microbatch_sizes.size()), gradients(outputs);
   for (const Operation& operation : operations.list) {
     if (operation.phase != Phase::actions) continue;
     const auto s = as_index(operation.stage);
@@ -49,26 +74,26 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
     if (operation.kind == EventKind::backward_input) most = &costs.stages[s].backward_input_ns;
     if (operation.kind == EventKind::backward_weight) most = &costs.stages[s].backward_weight_ns;
     if (operation.kind == EventKind::copy) {
-      const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
-      if (operation.lane == operation.device)
-        most = output ? &output_by_sender[s] : &gradient_by_sender[s];
-      else
-        most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
+      const bool output = operations.flows[as_index(operation.flow)].front == operation.stage;
+      if (operation.lane == operation.device) {
+        (output ? outputs : gradients).add(operation);
+        continue;
+      }
+      most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
     }
     *most = std::max(*most, operation.alone_ns);
   }
   for (std::size_t s = 0; s < again.size(); ++s) {
     costs.stages[s].recompute_ns = again[s];
-    (split ? costs.stages[s].backward_input_ns : costs.stages[s].backward_ns) += again[s] + gradient_by_sender[s];
+    (split ? costs.stages[s].backward_input_ns : costs.stages[s].backward_ns) += again[s] + gradients.of(s);
     // Both plans have the forwards.
-    if (!split) costs.stages[s].forward_ns += output_by_sender[s];
+    if (!split) costs.stages[s].forward_ns += outputs.of(s);
   }
 }
 
 // Bytes of one micro-batch on the replica that saves most.
-void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, StageCosts& costs) {
+void add_bytes(const Plan& plan, const CostModel& cost, int s, std::int64_t received, int samples, StageCosts& costs) {
   const Stage& stage = plan.stages[as_index(s)];
-  const std::int64_t received = s > 0 ? cost.boundary_bytes(stage.first_layer, samples, false) : 0;
   bool always = true;  // every micro-batch is computed again
   for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
@@ -81,17 +106,18 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, Stag
 }
 
 // What the stages of a device need besides: workspace, two gradients that wait for the device, and two that are being sent.
-std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost, int samples) {
+std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost, const std::vector<StageFlow>& flows, int samples) {
   std::vector<std::int64_t> workspace(plan.devices.size(), 0);
   std::vector<std::int64_t> gradients(plan.devices.size(), 0);
+  for (const StageFlow& flow : flows)
+    for (const int stage : {flow.front, flow.back})
+      for (const int replica : plan.stages[as_index(stage)].devices) gradients[as_index(replica)] += 2 * flow.bytes(samples, true);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     for (const int replica : stage.devices) {
       const auto d = as_index(replica);
       const int device = cost.device_index(plan.devices[d]);
       workspace[d] = std::max(workspace[d], cost.workspace_bytes(device, stage.first_layer, stage.last_layer, samples));
-      if (s > 0) gradients[d] += 2 * cost.boundary_bytes(stage.first_layer, samples, true);
-      if (s + 1 < plan.stages.size()) gradients[d] += 2 * cost.boundary_bytes(stage.last_layer, samples, true);
     }
   }
   for (std::size_t d = 0; d < workspace.size(); ++d) workspace[d] += gradients[d];
@@ -100,10 +126,11 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
 
 // The part of a cap that is left for micro-batches in flight while the gradients of all parameters are held. The allocator's reserve is a
 // share of everything.
-void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, int samples, ScheduleCosts& costs) {
+void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, const std::vector<StageFlow>& flows,
+                    int samples, ScheduleCosts& costs) {
   make_schedule(plan, "gpipe");
   const std::vector<PeakContents> contents = cost.peak_contents(plan);
-  const std::vector<std::int64_t> passing = passing_bytes(plan, cost, samples);
+  const std::vector<std::int64_t> passing = passing_bytes(plan, cost, flows, samples);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (memory_bytes[d] <= 0) {
       costs.free_bytes.push_back(ScheduleCosts::kNoLimit);
@@ -136,12 +163,17 @@ std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel
 
 ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
   ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size(), StageCosts{0, 0, 0, 0, 0, 0, 0, 0, 0}), {}};
-  const Plan whole = priced_plan(plan, false);
+  const Plan whole = priced_plan(plan, false), split = priced_plan(plan, true);
+  const Operations operations = list_operations(whole, cost);
   const int samples = whole.microbatch_sizes.front();
-  add_times(whole, cost, false, costs);
-  add_times(priced_plan(plan, true), cost, true, costs);
-  for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[as_index(s)]);
-  if (std::ranges::any_of(memory_bytes, [](std::int64_t cap) { return cap > 0; })) add_free_bytes(plan, cost, memory_bytes, samples, costs);
+  add_times(whole, operations, false, costs);
+  add_times(split, list_operations(split, cost), true, costs);
+  if (!cost.is_chain()) add_links(operations, costs);
+  std::vector<std::int64_t> received(plan.stages.size(), 0);
+  for (const StageFlow& flow : operations.flows) received[as_index(flow.back)] += flow.bytes(samples, false);
+  for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, received[as_index(s)], samples, costs.stages[as_index(s)]);
+  if (std::ranges::any_of(memory_bytes, [](std::int64_t cap) { return cap > 0; }))
+    add_free_bytes(plan, cost, memory_bytes, operations.flows, samples, costs);
   return costs;
 }
 

@@ -77,7 +77,8 @@ class SimulatedTrace {
     if (kind == EventKind::copy) {
       event.lane = static_cast<std::uint8_t>(copy_lane(operation.destination));
       event.detail = static_cast<int>(trace_.copies.size());
-      trace_.copies.push_back({operation.bytes, operation.device, operation.destination});
+      const bool gradient = operation.stage != operations_.flows[as_index(operation.flow)].front;
+      trace_.copies.push_back({operation.bytes, operation.device, operation.destination, gradient});
     }
     trace_.events.push_back(event);
     durations_.push_back(Nanoseconds{ns});
@@ -106,8 +107,11 @@ class SimulatedTrace {
   void add_waits(const Operation& operation, int first) {
     if (operation.phase == Phase::actions) {
       if (operation.input >= 0) trace_.edges.push_back({spans_[as_index(operation.input)].last, first, EdgeKind::data});
-      for (; wait_ < operations_.waits.size() && as_index(operations_.waits[wait_].operation) + 1 == spans_.size(); ++wait_)
-        trace_.edges.push_back({spans_[as_index(operations_.waits[wait_].until)].last, first, EdgeKind::event_wait});
+      for (; wait_ < operations_.waits.size() && as_index(operations_.waits[wait_].operation) + 1 == spans_.size(); ++wait_) {
+        const auto until = as_index(operations_.waits[wait_].until);
+        const bool weights = operation.kind == EventKind::backward_weight || operations_.list[until].kind == EventKind::backward_weight;
+        trace_.edges.push_back({spans_[until].last, first, weights ? EdgeKind::event_wait : EdgeKind::data});
+      }
       return;
     }
     for (std::size_t j = 0; j + 1 < spans_.size(); ++j) {

@@ -149,7 +149,7 @@ MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
     MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, progress);
     measured.costs.name = devices_.name;
     measured.costs.layers = std::move(layers.costs);
-    measured.crossings = std::move(layers.crossings);
+    measured.returned = std::move(layers.returned);
     measured.unsplit = std::move(layers.unsplit);
     measure_fixed_costs(all.front(), options_.optimizer, measured.costs);
   });

@@ -40,8 +40,8 @@ class LayerTime {
 
 struct MeasuredClass {
   DeviceClass costs;
-  std::vector<Crossing> crossings;  ///< behind each layer
-  std::vector<Unsplit> unsplit;     ///< per layer
+  std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
+  std::vector<Unsplit> unsplit;                       ///< per layer
 };
 
 /// Measures one class of devices: what layers, optimizer and sums cost.

@@ -29,7 +29,7 @@ struct PassKind {
 class SizeCosts {
  public:
   SizeCosts(int samples, int layers, bool split)
-      : samples_(samples), split_(split), costs_(as_index(layers)), gradient_bytes_(costs_.size()), unsplit_(costs_.size()) {
+      : samples_(samples), split_(split), costs_(as_index(layers)), returned_(costs_.size()), unsplit_(costs_.size()) {
     for (LayerCost& cost : costs_) cost.samples = samples;
     for (PassKind* kind : {&whole_passes_, &busy_passes_, &split_passes_}) kind->forwards.resize(costs_.size());
   }
@@ -65,8 +65,11 @@ class SizeCosts {
   [[nodiscard]] const std::vector<Unsplit>& unsplit() const { return unsplit_; }
 
   /// Bytes per sample that cross the cut behind a layer, forward and backward.
-  [[nodiscard]] Crossing crossing(std::size_t layer) const {
-    return {costs_[layer].output_bytes / samples_, gradient_bytes_[layer] / samples_};
+  /// Bytes per sample.
+  [[nodiscard]] std::vector<ReturnedTensor> returned(std::size_t layer) const {
+    std::vector<ReturnedTensor> tensors = returned_[layer];
+    for (ReturnedTensor& tensor : tensors) tensor.bytes /= samples_;
+    return tensors;
   }
 
   void set_peaks(const std::vector<LayerPeaks>& peaks) {
@@ -105,7 +108,7 @@ class SizeCosts {
     for (std::size_t i = 0; i < costs_.size(); ++i) {
       LayerCost& cost = costs_[i];
       cost.output_bytes = times.output_bytes[i];
-      gradient_bytes_[i] = times.gradient_bytes[i];
+      returned_[i] = times.returned[i];
       cost.saved_activation_bytes = std::max(cost.saved_activation_bytes, times.saved_activation_bytes[i]);
       cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
       cost.keeps_output = times.keeps_output[i];
@@ -129,7 +132,7 @@ class SizeCosts {
   int samples_;
   bool split_;
   std::vector<LayerCost> costs_;
-  std::vector<std::int64_t> gradient_bytes_;
+  std::vector<std::vector<ReturnedTensor>> returned_;
   std::vector<Unsplit> unsplit_;
   PassKind whole_passes_{{&LayerCost::backward}};
   PassKind busy_passes_{{&LayerCost::backward_busy}, &LayerCost::forward_busy};
@@ -231,7 +234,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
     if (settled) break;
   }
   MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit()};
-  for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.crossings.push_back(costs.back().crossing(i));
+  for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.returned.push_back(costs.back().returned(i));
   for (SizeCosts& cost : costs) {
     auto finished = std::move(cost).finished();
     for (std::size_t i = 0; i < finished.size(); ++i) measured.costs[i].by_samples.push_back(std::move(finished[i]));

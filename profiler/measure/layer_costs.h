@@ -38,16 +38,10 @@ struct Bench {
   }
 };
 
-/// Bytes per sample that cross the cut behind a layer. Gradients come back for `gradient_bytes` of them.
-struct Crossing {
-  std::int64_t bytes = 0;
-  std::int64_t gradient_bytes = 0;
-};
-
 struct MeasuredLayers {
-  std::vector<LayerCosts> costs;    ///< per layer
-  std::vector<Crossing> crossings;  ///< behind each layer
-  std::vector<Unsplit> unsplit;     ///< per layer
+  std::vector<LayerCosts> costs;                      ///< per layer
+  std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
+  std::vector<Unsplit> unsplit;                       ///< per layer
 };
 
 /// Measures the first bench's layers at micro-batches of `sizes` samples (ascending). Blocks.

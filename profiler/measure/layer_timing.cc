@@ -26,16 +26,19 @@ std::int64_t total_bytes(const Tensors& tensors) {
   return bytes;
 }
 
-std::int64_t differentiable_bytes(const Tensors& tensors) {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += tensor.requires_grad() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
-  return bytes;
+std::vector<ReturnedTensor> described(const Tensors& tensors) {
+  std::vector<ReturnedTensor> all;
+  for (const at::Tensor& tensor : tensors) all.push_back({static_cast<std::int64_t>(tensor.nbytes()), tensor.requires_grad()});
+  return all;
 }
 
-/// True if the tensors' memory is also held by the autograd graph or by a tensor that they are views of.
-bool held_elsewhere(const Tensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; });
+/// True if the outputs' memory is also held by the autograd graph or by a tensor that they are views of. Inputs that are passed on are not
+/// the layer's own.
+bool held_elsewhere(const Tensors& outputs, const Tensors& inputs) {
+  return std::ranges::any_of(outputs, [&](const at::Tensor& output) {
+    const bool passed = std::ranges::any_of(inputs, [&](const at::Tensor& input) { return input.is_same(output); });
+    return !passed && (output.use_count() > 1 || output.storage().use_count() > 1);
+  });
 }
 
 struct Timed {
@@ -205,8 +208,8 @@ class Pass {
       forward_[i].end = device_.stamp();
       (void)layers_[i].layer->take_statistics();
       times_.output_bytes[i] = total_bytes(outputs);
-      times_.gradient_bytes[i] = differentiable_bytes(outputs);
-      times_.keeps_output[i] = held_elsewhere(outputs);
+      times_.returned[i] = described(outputs);
+      times_.keeps_output[i] = held_elsewhere(outputs, saved_[i].inputs);
       times_.saved_activation_bytes[i] = device_.current_bytes() - before;
       times_.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
       set_roots(saved_[i], outputs);

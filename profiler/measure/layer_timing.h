@@ -18,6 +18,12 @@ struct Unsplit {
   double share = 0;  ///< of the layer's weights of two and more dimensions, by bytes, those among them
 };
 
+/// A tensor that a layer returns.
+struct ReturnedTensor {
+  std::int64_t bytes = 0;
+  bool needs_gradient = false;
+};
+
 /// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as behind a
 /// cut. The loss counts with the last layer.
 struct ChainTimes {
@@ -29,7 +35,7 @@ struct ChainTimes {
         split(layers),
         unsplit(layers),
         output_bytes(layers),
-        gradient_bytes(layers),
+        returned(layers),
         saved_activation_bytes(layers),
         workspace_bytes(layers),
         backward_bytes(layers),
@@ -42,7 +48,7 @@ struct ChainTimes {
   std::vector<SplitMemory> split;
   std::vector<Unsplit> unsplit;
   std::vector<std::int64_t> output_bytes;
-  std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient; less than the output if parts of it need none
+  std::vector<std::vector<ReturnedTensor>> returned;
   std::vector<std::int64_t> saved_activation_bytes;
   std::vector<std::int64_t> workspace_bytes;
   std::vector<std::int64_t> backward_bytes;  ///< peak of a whole backward above what was held before; gradients of all parameters count

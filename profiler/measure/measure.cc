@@ -15,6 +15,7 @@
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/class_costs.h"
+#include "profiler/measure/layer_edges.h"
 #include "profiler/measure/layer_operators.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
@@ -122,21 +123,9 @@ std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, cons
   return firsts;
 }
 
-/// Up to two edges per cut: data whose gradient comes back, and data that needs no gradient.
-std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
-  std::vector<LayerEdge> edges;
-  for (std::size_t i = 0; i + 1 < crossings.size(); ++i) {
-    const auto [bytes, gradient_bytes] = crossings[i];
-    const int from = static_cast<int>(i);
-    if (gradient_bytes > 0) edges.push_back({from, from + 1, gradient_bytes, 0, true});
-    if (gradient_bytes < bytes) edges.push_back({from, from + 1, bytes - gradient_bytes, 0, false});
-  }
-  return edges;
-}
-
 /// What layers pass to each other, and what of them a backward does not split.
-void describe_flow(const MeasuredClass& measured, Profile& profile) {
-  profile.edges = chain_edges(measured.crossings);
+void describe_flow(const Model& model, const MeasuredClass& measured, Profile& profile) {
+  profile.edges = layer_edges(model, measured.returned);
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
     profile.layers[i].unsplit_bytes = measured.unsplit[i].bytes;
     profile.layers[i].unsplit_share = measured.unsplit[i].share;
@@ -270,7 +259,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   LayerTime time(options.budget_s * layer_share, weights, [&](double fraction) { report("layer costs", fraction * layer_share); });
   for (const ClassMeasurement& measurement : measurements) {
     MeasuredClass one = measurement.measure_default(time);
-    if (profile.classes.empty()) describe_flow(one, profile);
+    if (profile.classes.empty()) describe_flow(model, one, profile);
     one.costs.step_seconds = measure_step_seconds(started_with(options, classes, static_cast<int>(profile.classes.size())));
     if (sleeping) one.costs.action_seconds = sleep_action_seconds();
     profile.classes.push_back(std::move(one.costs));

@@ -15,6 +15,7 @@
 #include "profiler/device/precise_sleep.h"
 #include "profiler/model/split_backward.h"
 #include "profiler/statistics/samples.h"
+#include "profiler/trace/profile_tensors.h"
 
 namespace mptune::profiler {
 
@@ -87,22 +88,29 @@ class SleepingWeightGradient final : public WeightGradient {
   std::function<void(at::Tensor)> add_;
 };
 
-/// Edges: input, weight.
+/// Edges: the inputs, then the weight.
 class SleepNode final : public SplittableNode {
  public:
-  SleepNode(const at::Tensor& input, const at::Tensor& weight, const SleepTimes& times) : times_(times), width_(input.size(1)) {
-    set_next_edges(torch::autograd::collect_next_edges(input, weight));
+  SleepNode(const Tensors& inputs, const at::Tensor& weight, const SleepTimes& times) : times_(times) {
+    torch::autograd::edge_list edges;
+    for (const at::Tensor& input : inputs) {
+      edges.push_back(input.requires_grad() ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
+      sizes_.push_back(input.sizes().vec());
+    }
+    edges.push_back(torch::autograd::impl::gradient_edge(weight));
+    set_next_edges(std::move(edges));
   }
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
     const auto deadline = backward_deadline(split_ ? times_.input : times_.backward);
-    torch::autograd::variable_list made(2);
-    if (task_should_compute_output(0)) made[0] = at::empty({gradients[0].size(0), width_});
-    if (task_should_compute_output(1)) made[1] = at::zeros({1});
+    torch::autograd::variable_list made(sizes_.size() + 1);
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+      if (task_should_compute_output(i)) made[i] = at::zeros(sizes_[i]);
+    if (task_should_compute_output(sizes_.size())) made.back() = at::zeros({1});
     sleep_until(deadline);
     return made;
   }
-  [[nodiscard]] std::size_t weight_edge() const override { return 1; }
+  [[nodiscard]] std::size_t weight_edge() const override { return sizes_.size(); }
   [[nodiscard]] std::unique_ptr<WeightGradient> set_aside(const at::Tensor& weight, std::function<void(at::Tensor)> add) override {
     split_ = true;
     return std::make_unique<SleepingWeightGradient>(weight, times_.weight, std::move(add));
@@ -110,35 +118,46 @@ class SleepNode final : public SplittableNode {
 
  private:
   SleepTimes times_;
-  std::int64_t width_;
+  std::vector<std::vector<std::int64_t>> sizes_;
   bool split_ = false;
+};
+
+/// Numbers per sample of a tensor that a layer computes.
+struct SleepOutput {
+  std::int64_t width = 1;
+  bool needs_gradient = true;
 };
 
 class SleepLayer final : public Layer {
  public:
-  /// The output has `width` numbers per sample, and `carried` more that need no gradient.
-  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width, std::int64_t carried)
+  /// `made`: what the layer computes, the first of what it returns. Behind them it passes on what `flow` says.
+  SleepLayer(std::string name, const LayerCosts& costs, std::vector<SleepOutput> made, TensorFlow flow)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
         backward_(costs, &LayerCost::backward),
         input_(costs, &LayerCost::backward_input),
         weight_gradient_(costs, &LayerCost::backward_weight),
-        width_(width),
-        carried_(carried),
+        made_(std::move(made)),
+        flow_(std::move(flow)),
         weight_(at::zeros({1}).requires_grad_()) {}
 
-  Tensors forward(const Tensors& inputs, const RunContext&) override {
-    const std::int64_t samples = inputs[0].size(0);
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    const std::int64_t samples = context.samples > 0 ? context.samples : inputs[0].size(0);
     const auto deadline = SteadyClock::now() + forward_.at(samples);
-    Tensors outputs{at::zeros({samples, width_})};
-    if (at::GradMode::is_enabled()) {
-      const std::shared_ptr<SleepNode> node(new SleepNode(inputs[0], weight_, backward_times(samples)), torch::autograd::deleteNode);
-      torch::autograd::set_history(outputs[0], node);
+    Tensors outputs, trained;
+    for (const SleepOutput& made : made_) {
+      outputs.push_back(at::zeros({samples, made.width}));
+      if (made.needs_gradient) trained.push_back(outputs.back());
     }
-    if (carried_ > 0) outputs.push_back(at::zeros({samples, carried_}));
+    if (at::GradMode::is_enabled() && !trained.empty()) {
+      const std::shared_ptr<SleepNode> node(new SleepNode(read_of(inputs), weight_, backward_times(samples)), torch::autograd::deleteNode);
+      for (at::Tensor& output : trained) torch::autograd::set_history(output, node);
+    }
+    for (std::size_t i = made_.size(); i < flow_.passes.size(); ++i) outputs.push_back(inputs.at(as_index(flow_.passes[i])));
     sleep_until(deadline);
     return outputs;
   }
+  [[nodiscard]] std::optional<TensorFlow> flow() const override { return flow_; }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
   [[nodiscard]] std::unique_ptr<Layer> clone() const override {
@@ -149,6 +168,12 @@ class SleepLayer final : public Layer {
   [[nodiscard]] std::string kind() const override { return "Sleep"; }
 
  private:
+  [[nodiscard]] Tensors read_of(const Tensors& inputs) const {
+    Tensors read;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (flow_.reads.at(i)) read.push_back(inputs[i]);
+    return read;
+  }
   [[nodiscard]] SleepTimes backward_times(std::int64_t samples) const {
     const SteadyClock::duration whole = backward_.at(samples);
     if (input_.empty() || weight_gradient_.empty()) return {whole, whole, {}};
@@ -160,8 +185,8 @@ class SleepLayer final : public Layer {
   Curve backward_;
   Curve input_;
   Curve weight_gradient_;
-  std::int64_t width_;
-  std::int64_t carried_;
+  std::vector<SleepOutput> made_;
+  TensorFlow flow_;
   at::Tensor weight_;
 };
 
@@ -173,7 +198,7 @@ double measured_action_seconds() {
   cost.samples = 1;
   cost.forward = cost.backward = exactly(kSleep);
   costs.by_samples.push_back(cost);
-  SleepLayer layer("", costs, 1, 0);
+  SleepLayer layer("", costs, {{}}, {{true}, {-1}});
   std::vector<double> seconds;
   for (int repeat = 0; repeat < 15; ++repeat) {
     const at::Tensor input = at::zeros({1, 1}).requires_grad_();
@@ -185,6 +210,65 @@ double measured_action_seconds() {
   }
   return median(std::move(seconds));
 }
+
+/// The layers' tensors on their way, cut by cut.
+class SleepFlow {
+ public:
+  explicit SleepFlow(const Profile& profile) : tensors_(profile_tensors(profile)), reads_inputs_(profile.layers.size(), true) {
+    for (const ProfileTensor& tensor : tensors_)
+      for (const int reader : tensor.readers) reads_inputs_[as_index(reader)] = false;
+    const auto last = std::find(reads_inputs_.rbegin(), reads_inputs_.rend(), true);
+    last_reading_inputs_ = static_cast<int>(reads_inputs_.rend() - last) - 1;
+  }
+
+  struct Step {
+    std::vector<SleepOutput> made;
+    TensorFlow flow;
+  };
+  /// Of the next layer.
+  Step next() {
+    Step step;
+    for (const int tensor : taken_) step.flow.reads.push_back(reads(tensor));
+    std::vector<int> returned;
+    for (int t = 0; t < static_cast<int>(tensors_.size()); ++t)
+      if (tensors_[as_index(t)].maker == layer_) returned.push_back(t);
+    for (const int t : returned) step.made.push_back(output(tensors_[as_index(t)]));
+    if (step.made.empty()) {
+      step.made.emplace_back();  // for the loss, or for nobody
+      returned.push_back(kUnread);
+    }
+    step.flow.passes.assign(step.made.size(), -1);
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+      if (last_reader(taken_[i]) <= layer_) continue;
+      step.flow.passes.push_back(static_cast<int>(i));
+      returned.push_back(taken_[i]);
+    }
+    taken_ = std::move(returned);
+    ++layer_;
+    return step;
+  }
+
+ private:
+  static constexpr int kInput = -1, kUnread = -2;
+
+  static SleepOutput output(const ProfileTensor& tensor) {
+    return {std::max<std::int64_t>(1, tensor.bytes_per_sample / 4), !tensor.gradient_readers.empty()};
+  }
+  [[nodiscard]] bool reads(int tensor) const {
+    if (tensor == kInput) return reads_inputs_[as_index(layer_)];
+    return tensor != kUnread && std::ranges::count(tensors_[as_index(tensor)].readers, layer_) > 0;
+  }
+  [[nodiscard]] int last_reader(int tensor) const {
+    if (tensor == kInput) return last_reading_inputs_;
+    return tensor == kUnread ? -1 : tensors_[as_index(tensor)].readers.back();
+  }
+
+  std::vector<ProfileTensor> tensors_;
+  std::vector<bool> reads_inputs_;
+  int last_reading_inputs_ = 0;
+  std::vector<int> taken_{kInput};
+  int layer_ = 0;
+};
 
 }  // namespace
 
@@ -200,14 +284,12 @@ double sleep_action_seconds() {
 
 Model make_sleep_model(const Profile& profile) {
   std::vector<ModelLayer> layers;
+  SleepFlow flow(profile);
   const auto& costs = profile.classes.at(0).layers;
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
-    std::int64_t bytes = 0, carried_bytes = 0;
-    for (const LayerEdge& edge : profile.edges)
-      if (edge.from == static_cast<int>(i)) (edge.needs_gradient ? bytes : carried_bytes) += edge.bytes_per_sample;
-    layers.push_back(
-        {profile.layers[i].name, profile.layers[i].modules,
-         std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], std::max<std::int64_t>(1, bytes / 4), carried_bytes / 4)});
+    SleepFlow::Step step = flow.next();
+    layers.push_back({profile.layers[i].name, profile.layers[i].modules,
+                      std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], std::move(step.made), std::move(step.flow))});
   }
   const SampleDescription sample{.inputs = {{.shape = {1}}}, .target = {.shape = {1}}};
   // The last layer's cost includes the loss, so the loss itself takes no time.

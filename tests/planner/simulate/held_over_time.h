@@ -29,7 +29,7 @@ class HeldOverTime {
       const Span span{timing.start_ns[i], timing.start_ns[i] + timing.duration_ns[i]};
       if (operation.kind == EventKind::copy) {
         const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
-        (output ? outputs_ : gradients_)[{operation.stage, operation.microbatch}] = span;
+        (output ? outputs_ : gradients_)[{operation.flow, operation.microbatch}] = span;
       } else {
         works_[{operation.stage, operation.microbatch, operation.kind}] = span;
       }
@@ -38,6 +38,8 @@ class HeldOverTime {
       for (int i = 0; i < plan.num_microbatches(); ++i) add(s, i);
       for (const int device : stage(s).devices) add_gradients(s, device);
     }
+    for (std::size_t f = 0; f < operations.flows.size(); ++f)
+      for (int i = 0; i < plan.num_microbatches(); ++i) add_flow(operations.flows[f], static_cast<int>(f), i);
   }
 
   /// Bytes, parameters included.
@@ -131,7 +133,7 @@ class HeldOverTime {
 
   // What a layer's forward made and its backward does not read, if somebody behind it had it.
   std::int64_t dropped(int device, int layer, int samples) const {
-    return layer + 1 == cost_.layers() || cost_.keeps_output(device, layer) ? 0 : cost_.boundary_bytes(layer + 1, samples, false);
+    return layer + 1 == cost_.layers() || cost_.keeps_output(device, layer) ? 0 : cost_.made_bytes(layer, samples);
   }
 
   // From the last segment to the first: each is run again when it comes to it. Layer by layer what was kept goes and, the first time, the
@@ -273,28 +275,29 @@ class HeldOverTime {
            cost_.held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples) - kept);
       hold(device, work(s, i, EventKind::backward_weight).start, release(s, i), workspace);
     }
-    if (s > 0) add_boundary(s, i, samples);
   }
 
-  void add_boundary(int s, int i, int samples) {
+  void add_flow(const StageFlow& flow, int f, int i) {
+    const int s = flow.back, front = flow.front, samples = plan_.microbatch_sizes[as_index(i)];
     const int device = device_of(stage(s), i);
-    const int before = device_of(stage(s - 1), i);
-    const std::int64_t output = cost_.boundary_bytes(stage(s).first_layer, samples, false);
-    const std::int64_t gradients = cost_.boundary_bytes(stage(s).first_layer, samples, true);
-    const Segment last = segments_of(s - 1, i).back();
+    const int before = device_of(stage(front), i);
+    const std::int64_t output = flow.bytes(samples, false);
+    const std::int64_t gradients = flow.bytes(samples, true);
+    const Segment last = segments_of(front, i).back();
     const bool drops = last.again || last.sent > 0;
     if (device == before) {
-      const bool in_two = !did(s - 1, i, EventKind::backward) && cost_.split_memory_measured(device);
-      const std::int64_t kept_until = in_two ? gradient(s - 1, i).end : release(s - 1, i);
-      hold_until_read(s, i, device, drops ? work(s - 1, i, EventKind::forward).end : kept_until, output, split_input(s, i));
-      hold_until_read(s - 1, i, device, gradient(s, i).end, gradients, split_gradient(s - 1, i));
+      const bool in_two = !did(front, i, EventKind::backward) && cost_.split_memory_measured(device);
+      const std::int64_t kept_until = in_two ? gradient(front, i).end : release(front, i);
+      hold_until_read(s, i, device, drops ? work(front, i, EventKind::forward).end : kept_until, output, split_input(s, i));
+      hold_until_read(front, i, device, gradient(s, i).end, gradients, split_gradient(front, i));
       return;
     }
-    const Span sent = outputs_.at({s - 1, i});
+    const Span sent = outputs_.at({f, i});
     hold_until_read(s, i, device, sent.start, output, split_input(s, i));
-    if (drops) hold(before, work(s - 1, i, EventKind::forward).end, sent.end, output);
-    const Span back = gradients_.at({s, i});
-    hold_until_read(s - 1, i, before, back.start, gradients, split_gradient(s - 1, i));
+    if (drops) hold(before, work(front, i, EventKind::forward).end, sent.end, output);
+    if (!flow.needs_gradient) return;
+    const Span back = gradients_.at({f, i});
+    hold_until_read(front, i, before, back.start, gradients, split_gradient(front, i));
     hold(device, gradient(s, i).end, back.end, gradients);
   }
 
@@ -317,7 +320,7 @@ class HeldOverTime {
   const Plan& plan_;
   const CostModel& cost_;
   std::vector<std::map<std::int64_t, std::int64_t>> changes_;  // per device, by time
-  std::map<std::pair<int, int>, Span> outputs_, gradients_;    // copies, by the stage that sends
+  std::map<std::pair<int, int>, Span> outputs_, gradients_;    // copies, by flow and micro-batch
   std::map<std::tuple<int, int, EventKind>, Span> works_;
 };
 

@@ -1,0 +1,52 @@
+#include "planner/cost/stage_flows.h"
+
+#include <map>
+#include <utility>
+
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
+namespace {
+
+std::vector<StageFlow> chain_flows(const CostModel& cost, const std::vector<Stage>& stages) {
+  std::vector<StageFlow> flows;
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    const int back = static_cast<int>(s), cut = stages[s].first_layer;
+    flows.push_back({back - 1, back, cost.boundary(cut, false), cost.boundary(cut, true), true});
+  }
+  return flows;
+}
+
+std::vector<int> stages_of_layers(const std::vector<Stage>& stages) {
+  std::vector<int> of;
+  for (std::size_t s = 0; s < stages.size(); ++s) of.resize(as_index(stages[s].last_layer), static_cast<int>(s));
+  return of;
+}
+
+}  // namespace
+
+std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stage>& stages) {
+  if (cost.is_chain()) return chain_flows(cost, stages);
+  const std::vector<int> stage_of = stages_of_layers(stages);
+  std::map<std::pair<int, int>, StageFlow> flows;  // by back and front stage
+  for (const ProfileTensor& tensor : cost.tensors()) {
+    const int front = stage_of[as_index(tensor.maker)];
+    const auto visit = [&](const std::vector<int>& readers, const auto& add) {
+      int before = front;
+      for (const int reader : readers)
+        if (const int back = stage_of[as_index(reader)]; std::exchange(before, back) != back)
+          add(flows.try_emplace({back, front}, StageFlow{front, back, {}, {}, false}).first->second);
+    };
+    const TensorSize size{tensor.bytes_per_sample, tensor.fixed_bytes};
+    visit(tensor.readers, [&](StageFlow& flow) { flow.outputs += size; });
+    visit(tensor.gradient_readers, [&](StageFlow& flow) {
+      flow.gradients += size;
+      flow.needs_gradient = true;
+    });
+  }
+  std::vector<StageFlow> all;
+  for (const auto& [ends, flow] : flows) all.push_back(flow);
+  return all;
+}
+
+}  // namespace mptune::planner

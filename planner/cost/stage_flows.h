@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+
+namespace mptune::planner {
+
+/// What one stage sends to a later one in each micro-batch, and the gradients that come back. In a chain each stage sends to the next. In a
+/// graph of layers a tensor goes from the stage that computes it to each stage that reads it, and past those that do not:
+///
+///     stage 0, first branch  -->  stage 2, head  <--  stage 1, second branch
+struct StageFlow {
+  int front = 0;
+  int back = 0;
+  TensorSize outputs;
+  TensorSize gradients;
+  bool needs_gradient = true;  ///< false: nothing comes back
+  [[nodiscard]] std::int64_t bytes(int samples, bool of_gradients) const { return (of_gradients ? gradients : outputs).bytes(samples); }
+};
+
+/// By back, then front stage. Requires: stages that cover the layers in order.
+[[nodiscard]] std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stage>& stages);
+
+}  // namespace mptune::planner

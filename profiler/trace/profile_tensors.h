@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "profiler/trace/profile.h"
+
+namespace mptune {
+
+/// What one layer computes and later layers read, from a profile's edges.
+struct ProfileTensor {
+  int maker = 0;  ///< layer
+  std::int64_t bytes_per_sample = 0;
+  std::int64_t fixed_bytes = 0;
+  std::vector<int> readers;           ///< layers, ascending
+  std::vector<int> gradient_readers;  ///< those of them whose gradient goes back, ascending
+  bool operator==(const ProfileTensor&) const = default;
+};
+
+/// Edges of one producer and size are one tensor, unless they lead to the same layer, which then reads several. By maker, size and reader.
+/// Throws Error for edges that do not lead from a layer to a later one.
+[[nodiscard]] std::vector<ProfileTensor> profile_tensors(const Profile& profile);
+
+/// True if every layer but the first reads something that the layer before it computes, and none reads what earlier ones do.
+[[nodiscard]] bool is_chain(const Profile& profile);
+
+/// The same layers as a chain, in which each layer passes on what later layers read, as one tensor with and one without gradient.
+[[nodiscard]] Profile as_chain(const Profile& profile);
+
+}  // namespace mptune
