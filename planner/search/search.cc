@@ -7,6 +7,7 @@
 #include "planner/helping.h"
 #include "planner/parallelism.h"
 #include "planner/search/fuse_weights.h"
+#include "planner/search/graph_search.h"
 #include "planner/search/joint_search.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/rejected_classes.h"
@@ -171,6 +172,7 @@ SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner:
 
 SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   check(space, cost);
+  if (!cost.is_chain()) return planner::search_graph(space, cost);
   const std::int64_t half = half_of_one_device(space, cost);
   planner::RatedFamilies rated;
   planner::JointSearch search(space, cost, caps_of(space), space.keep, rated);
@@ -191,6 +193,7 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
 
 std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share) {
   check(space, cost);
+  if (!cost.is_chain()) return planner::graph_front(space, cost, share);
   std::vector<Candidate> front;
   std::vector<std::int64_t> caps = caps_of(space);
   SearchSpace rest = space;

@@ -27,7 +27,8 @@ std::vector<ReturnedTensor> added_up(const std::vector<ReturnedTensor>& all) {
 
 std::vector<LayerEdge> layer_edges(const Model& model, const std::vector<std::vector<ReturnedTensor>>& returned) {
   std::vector<LayerEdge> edges;
-  for (const ModelTensor& tensor : ModelFlow(model.layers()).tensors()) {
+  const ModelFlow flow(model.layers());
+  for (const ModelTensor& tensor : flow.tensors()) {
     if (tensor.maker < 0 || tensor.maker + 1 == model.size()) continue;
     const std::vector<ReturnedTensor>& all = returned[as_index(tensor.maker)];
     const std::vector<ReturnedTensor> sizes =

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "profiler/base/index.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/model/split_backward.h"

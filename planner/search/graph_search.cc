@@ -1,0 +1,256 @@
+#include "planner/search/graph_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "planner/parallelism.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/evaluator.h"
+#include "planner/search/families.h"
+#include "planner/search/graph_states.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/profile_tensors.h"
+
+namespace mptune::planner {
+namespace {
+
+constexpr std::int64_t kChainWorkDivisor = 2;  // the search as a chain gets 1 / this of the work
+constexpr double kChainTime = 0.6;             // and this part of the time
+constexpr int kStarts = 6;                     // states that are improved
+constexpr int kFinished = 4;                   // of them, that get rows made with all effort
+constexpr std::int64_t kRatings = 6;           // a quick rating costs about as much as this many simulated steps
+constexpr std::int64_t kListRatings = 200;     // and rows made with all effort as much as this many
+
+std::vector<std::int64_t> caps_of(const SearchSpace& space) {
+  std::vector<std::int64_t> caps = space.memory_bytes;
+  caps.resize(space.devices.size(), 0);
+  return caps;
+}
+
+class GraphSearch {
+ public:
+  GraphSearch(const SearchSpace& space, const CostModel& cost)
+      : space_(space), cost_(cost), caps_(caps_of(space)), evaluator_(space, cost, space.keep), counts_(counts_of(space, cost)) {}
+
+  SearchResult run() {
+    SearchResult chain = search_as_chain();
+    price(chain);
+    if (takes_any_map()) improve_all(chain);
+    return result_of(std::move(chain));
+  }
+
+ private:
+  static std::vector<int> counts_of(const SearchSpace& space, const CostModel& cost) {
+    return Choices(space, cost, caps_of(space)).counts();
+  }
+
+  // Its plans are feasible in the graph, too, and hardly slower there: nothing has to pass through stages that do not read it.
+  SearchResult search_as_chain() {
+    SearchSpace chain = space_;
+    chain.most_actions = space_.most_actions / kChainWorkDivisor;
+    chain.improved = nullptr;
+    if (space_.stop) chain.stop = [this](double part) { return space_.stop(kChainTime * part); };
+    SearchResult result = search_plans(chain, CostModel(as_chain(cost_.profile())));
+    evaluator_.worked(result.worked, result.simulated);
+    return result;
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> caps_for(const Plan& plan) const {
+    std::vector<std::int64_t> caps;
+    for (const std::string& name : plan.devices) {
+      const auto at = std::ranges::find(space_.devices, name);
+      caps.push_back(at == space_.devices.end() ? space_.whole_machine_memory_bytes : caps_[as_index(at - space_.devices.begin())]);
+    }
+    return caps;
+  }
+
+  void evaluate(const Plan& plan) { evaluator_.evaluate(parallelism_of(plan, space_.whole_machine), plan, caps_for(plan)); }
+
+  // With the rows of the chain, and with those that the same schedule makes for the graph.
+  void price(const SearchResult& chain) {
+    for (const Candidate& candidate : chain.ranked) {
+      evaluate(candidate.plan);
+      const Plan& plan = candidate.plan;
+      if (plan.num_stages() < 2 || plan.options.idle_devices_help || fuses_weights(plan) || evaluator_.stopped()) continue;
+      const ScheduleInfo* schedule = find_schedule(plan.schedule);
+      if (schedule == nullptr || schedule->rows_from == RowsFrom::search) continue;
+      Plan again = plan;
+      schedule_plan(again, again.schedule, cost_, caps_for(again));
+      if (again.actions != plan.actions) evaluate(again);
+    }
+  }
+
+  // True where the space leaves open what the improved states choose.
+  [[nodiscard]] bool takes_any_map() const {
+    const bool lists = space_.schedules.empty() || std::ranges::count(space_.schedules, "list") > 0;
+    return lists && space_.cuts.empty() && space_.virtual_counts.empty() && space_.replicas.empty() && space_.recompute.empty() &&
+           space_.capabilities.several_stages_per_device && cost_.layers() > 1;
+  }
+
+  [[nodiscard]] bool wanted(const GraphState& state) const {
+    const int stages = static_cast<int>(state.devices.size());
+    return space_.stage_counts.empty() || std::ranges::count(space_.stage_counts, stages) > 0;
+  }
+
+  [[nodiscard]] std::optional<RatedState> rate(const GraphState& state) {
+    if (!wanted(state) || evaluator_.spent()) return std::nullopt;
+    evaluator_.worked(kRatings * 2 * static_cast<std::int64_t>(state.devices.size()) * state.microbatches, 1);
+    return rated(state, space_.devices, space_.batch, cost_, caps_, space_.capabilities.split_backward);
+  }
+
+  void add_start(const GraphState& state, std::vector<RatedState>& starts) {
+    if (std::ranges::find(starts, state, &RatedState::state) != starts.end()) return;
+    if (const auto found = rate(state)) starts.push_back(*found);
+  }
+
+  // The plans of the chain, and stages that begin where branches begin and join.
+  [[nodiscard]] std::vector<RatedState> starts_of(const SearchResult& chain) {
+    std::vector<RatedState> starts;
+    for (const Candidate& candidate : chain.ranked)
+      if (const auto state = state_of(candidate.plan)) add_start(*state, starts);
+    std::vector<int> devices = cost_.device_indices(space_.devices);
+    std::vector<int> branches = branch_cuts(cost_);
+    for (const std::vector<int>& cuts : {branches, few_of(branches)})
+      for (const int m : counts_)
+        if (!cuts.empty()) add_start(spread_out(cuts, m, split_evenly(space_.batch, m).front(), cost_, devices), starts);
+    std::ranges::stable_sort(starts, {}, &RatedState::step_ns);
+    return starts;
+  }
+
+  // Where there are many branches: about two stages a device, evenly spread.
+  [[nodiscard]] std::vector<int> few_of(const std::vector<int>& cuts) const {
+    const std::size_t wanted = std::max<std::size_t>(1, 2 * space_.devices.size() - 1);
+    if (cuts.size() <= wanted) return cuts;
+    std::vector<int> few;
+    for (std::size_t k = 0; k < wanted; ++k) few.push_back(cuts[(2 * k + 1) * cuts.size() / (2 * wanted)]);
+    return few;
+  }
+
+  [[nodiscard]] std::optional<GraphState> state_of(const Plan& plan) const {
+    if (plan.num_stages() < 2 || has_replicas(plan)) return std::nullopt;
+    if (plan.microbatch_sizes != split_evenly(space_.batch, plan.num_microbatches())) return std::nullopt;
+    GraphState state;
+    state.microbatches = plan.num_microbatches();
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      const std::string& name = plan.devices[as_index(plan.stages[s].devices.front())];
+      if (s > 0) state.cuts.push_back(plan.stages[s].first_layer);
+      state.devices.push_back(static_cast<int>(std::ranges::find(space_.devices, name) - space_.devices.begin()));
+    }
+    return state;
+  }
+
+  // To the fastest neighbour, until none is faster.
+  [[nodiscard]] RatedState improved(RatedState best) {
+    for (bool better = true; better && !evaluator_.spent();) {
+      better = false;
+      for (const GraphState& state : neighbours_of(best.state, cost_, static_cast<int>(space_.devices.size()), counts_)) {
+        if (!seen_.insert(state).second) continue;
+        const auto found = rate(state);
+        if (!found || found->step_ns >= best.step_ns) continue;
+        best = *found;
+        better = true;
+      }
+    }
+    return best;
+  }
+
+  void improve_all(const SearchResult& chain) {
+    std::vector<RatedState> starts = starts_of(chain);
+    if (starts.size() > kStarts) starts.resize(kStarts);
+    for (RatedState& start : starts) start = improved(start);
+    std::ranges::stable_sort(starts, {}, &RatedState::step_ns);
+    for (std::size_t k = 0; k < std::min<std::size_t>(kFinished, starts.size()) && (k == 0 || !evaluator_.spent()); ++k)
+      finish(starts[k].state);
+  }
+
+  void finish(const GraphState& state) {
+    Plan plan = plan_of(state, space_.devices, space_.batch, cost_.layers());
+    const Layout layout(plan);
+    for (const ScheduleInfo& schedule : schedules()) {
+      const std::string name = schedule.name;
+      const bool allowed = space_.schedules.empty() || std::ranges::count(space_.schedules, name) > 0;
+      if (!allowed || !missing_for(schedule, layout).empty()) continue;
+      schedule_plan(plan, name, cost_, caps_for(plan));
+      evaluate(plan);
+    }
+    evaluator_.worked(kListRatings * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+  }
+
+  // Bounds of the chain say nothing about the graph: only what was seen stays.
+  static void forget_proofs(SearchResult& result) {
+    for (RejectedClass& each : result.classes) {
+      if (each.why == RejectedClass::Why::seen_and_proved) each.why = RejectedClass::Why::seen;
+      if (each.why == RejectedClass::Why::none_faster || each.why == RejectedClass::Why::slower_by_bound)
+        each.why = RejectedClass::Why::not_reached;
+    }
+    if (result.stages_per_device.end == StagesPerDevice::End::slower) result.stages_per_device.end = StagesPerDevice::End::not_reached;
+  }
+
+  SearchResult result_of(SearchResult chain) {
+    SearchResult result = std::move(chain);
+    result.ranked = evaluator_.ranking().ranked();
+    result.simulated = evaluator_.result().simulated;
+    result.worked = space_.most_actions - evaluator_.work_left();
+    if (result.ranked.empty()) return result;
+    forget_proofs(result);
+    for (NotExecutable& plan : result.not_executable) plan.candidate.prediction = predict(plan.candidate.plan, cost_);
+    const Candidate& best = result.ranked.front();
+    std::erase_if(result.not_executable,
+                  [&](const NotExecutable& plan) { return plan.candidate.prediction.step_s >= best.prediction.step_s; });
+    const double bound_s = static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9;
+    result.lower_bound_s = fuses_weights(best.plan) ? 0 : std::min(bound_s, best.prediction.step_s);
+    result.complete = !fuses_weights(best.plan) && bound_s >= best.prediction.step_s;
+    find_places(result);
+    if (space_.improved) space_.improved(best);
+    return result;
+  }
+
+  // The best in half the memory is the chain's, as far as it is still listed.
+  void find_places(SearchResult& result) const {
+    result.best_pipeline = result.best_half_memory = -1;
+    const std::int64_t half = half_of_one_device();
+    for (std::size_t k = 0; k < result.ranked.size(); ++k) {
+      const Candidate& candidate = result.ranked[k];
+      if (candidate.plan.num_stages() < 2) continue;
+      if (result.best_pipeline < 0) result.best_pipeline = static_cast<int>(k);
+      if (result.best_half_memory < 0 && most_bytes(candidate) <= half) result.best_half_memory = static_cast<int>(k);
+    }
+  }
+
+  [[nodiscard]] std::int64_t half_of_one_device() const {
+    PlanOptions options;
+    options.devices = {space_.devices.front()};
+    options.batch = space_.batch;
+    options.layers = cost_.layers();
+    options.schedule = "naive";
+    return cost_.peak_bytes(make_plan(options)).front() / 2;
+  }
+
+  const SearchSpace& space_;
+  const CostModel& cost_;
+  std::vector<std::int64_t> caps_;
+  Evaluator evaluator_;
+  std::vector<int> counts_;
+  std::set<GraphState> seen_;
+};
+
+}  // namespace
+
+SearchResult search_graph(const SearchSpace& space, const CostModel& cost) {
+  return GraphSearch(space, cost).run();
+}
+
+std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share) {
+  std::vector<Candidate> all = memory_front(space, CostModel(as_chain(cost.profile())), share);
+  for (Candidate& candidate : all) candidate.prediction = predict(candidate.plan, cost);
+  std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+  std::vector<Candidate> front;
+  for (Candidate& candidate : all)
+    if (front.empty() || most_bytes(candidate) < most_bytes(front.back())) front.push_back(std::move(candidate));
+  return front;
+}
+
+}  // namespace mptune::planner
