@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/schedule/schedule_info.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
@@ -11,8 +12,15 @@ namespace {
 
 constexpr std::int64_t kProbeAfter = 16;  // nodes; doubled while probes add no path
 constexpr std::int64_t kNodesPerStopCheck = 64;
+constexpr std::int64_t kActionsPerStopCheck = 1 << 16;  // timed: well below a millisecond
 
 }  // namespace
+
+SearchEffort::SearchEffort(const PartitionProblem& problem) : problem_(problem) {
+  const auto actions = 2 * std::ssize(problem.stages) * std::ssize(problem.microbatch_sizes);
+  const bool simulates = schedule_info(problem.schedule).rows_from != RowsFrom::pattern;
+  plans_per_stop_check_ = simulates ? 1 : std::max<std::int64_t>(1, kActionsPerStopCheck / std::max<std::int64_t>(1, actions));
+}
 
 bool SearchEffort::interrupted() {
   if (nodes_ > problem_.most_nodes) ended_ = true;
@@ -21,7 +29,8 @@ bool SearchEffort::interrupted() {
 }
 
 bool SearchEffort::interrupted_before_plan() {
-  ended_ = ended_ || nodes_ > problem_.most_nodes || (problem_.stop && problem_.stop());
+  const bool asks = problem_.stop && plans_++ % plans_per_stop_check_ == 0;
+  ended_ = ended_ || nodes_ > problem_.most_nodes || (asks && problem_.stop());
   return ended_;
 }
 

@@ -16,7 +16,7 @@ namespace mptune::planner {
 class SearchEffort {
  public:
   /// `problem` must outlive this.
-  explicit SearchEffort(const PartitionProblem& problem) : problem_(problem) {}
+  explicit SearchEffort(const PartitionProblem& problem);
 
   void add(std::int64_t nodes) { nodes_ += nodes; }
   [[nodiscard]] std::int64_t nodes() const { return nodes_; }
@@ -24,12 +24,14 @@ class SearchEffort {
   [[nodiscard]] bool ended() const { return ended_; }
   /// Call at every node. Asks PartitionProblem::stop at some of them.
   bool interrupted();
-  /// Call before timing a plan. Always asks PartitionProblem::stop: timing a plan takes longer.
+  /// Call before timing a plan. Asks PartitionProblem::stop more often, the longer that takes; always, if it takes a simulation.
   bool interrupted_before_plan();
 
  private:
   const PartitionProblem& problem_;
   std::int64_t nodes_ = 0;
+  std::int64_t plans_per_stop_check_;
+  std::int64_t plans_ = 0;  // timed
   bool ended_ = false;
 };
 

@@ -28,7 +28,7 @@ struct PartitionProblem {
   /// An excess over the caps of this many bytes or more is not measured: it is then said to be this, on device -1. Above 0.
   std::int64_t least_excess_known = std::numeric_limits<std::int64_t>::max();
   KnownRates* known = nullptr;  ///< plans rated before, no longer than the costs are the same; this search adds its own. Null: none
-  std::function<bool()> stop;   ///< asked before each plan is timed and while bounds are improved; true ends the search likewise
+  std::function<bool()> stop;   ///< asked several times a millisecond; true ends the search likewise
 };
 
 struct PartitionedPlan {

@@ -11,6 +11,13 @@ namespace mptune::planner {
 Prices::Prices(const PartitionProblem& problem, const CostModel& cost)
     : problem_(problem), cost_(cost), devices_(cost.device_indices(problem.devices)) {}
 
+std::size_t Prices::QuestionHash::operator()(const Question& question) const {
+  std::size_t hash = 0;
+  const auto mix = [&](auto part) { hash = (hash ^ static_cast<std::size_t>(part)) * 0x9E3779B97F4A7C15; };
+  std::apply([&](auto... parts) { (mix(parts), ...); }, question);
+  return hash ^ hash >> 32;
+}
+
 Prices::Kind Prices::kind_of(EventKind kind) {
   switch (kind) {
     case EventKind::backward:

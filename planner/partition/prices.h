@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
@@ -103,6 +104,9 @@ class Prices {
   };
   // All that decides a price: phase, kind, stage, device, destination, samples, fixed cost, copy of an output.
   using Question = std::tuple<Phase, EventKind, int, int, int, int, std::int64_t, bool>;
+  struct QuestionHash {
+    [[nodiscard]] std::size_t operator()(const Question& question) const;
+  };
   [[nodiscard]] static Kind kind_of(EventKind kind);
   [[nodiscard]] Slot make_slot(const Operation& operation, bool output);
   [[nodiscard]] int slot_like(Slot slot);
@@ -118,7 +122,7 @@ class Prices {
   std::vector<Known> known_;
   std::vector<std::unique_ptr<OpenRanges>> open_;
   std::vector<Slot> slots_;
-  std::map<Question, int> slot_of_;
+  std::unordered_map<Question, int, QuestionHash> slot_of_;
 };
 
 }  // namespace mptune::planner

@@ -28,7 +28,7 @@ int most_in_flight_later(const Plan& plan, int stage) {
 }  // namespace
 
 StageMemory::StageMemory(const Family& family, const CostModel& cost) : family_(family), cost_(cost), plan_(family.any_plan()) {
-  for (int s = 0; s < family.stages(); ++s) sums_.push_back(sums(s));
+  for (int s = 0; s < family.stages() && family.has_caps(); ++s) sums_.push_back(sums(s));
 }
 
 StageMemory::Sums StageMemory::sums(int stage) const {

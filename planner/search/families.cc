@@ -228,12 +228,6 @@ void Choices::leave_out(const std::vector<PlanFamily>& families) {
   }
 }
 
-void Choices::leave_out_stages_per_device(int virtual_stages) {
-  several_unlisted_ = true;
-  leave_out(1, static_cast<int>(space_.devices.size()) * virtual_stages);
-  bound_unlisted();
-}
-
 std::vector<Choices::Shape> Choices::replicated_shapes() {
   const auto devices = static_cast<int>(space_.devices.size());
   std::vector<std::vector<int>> found;
@@ -352,13 +346,11 @@ bool Choices::finish(PlanFamily& family) {
   }
   if (!known->second.exists) return false;
   family.missing = known->second.missing;
+  family.splits = known->second.splits;
   family.rows_decide = known->second.rows_decide;
   const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits, family.helping);
   if (last_bound_key_ != key) {
-    std::vector<std::vector<int>> indices = family.devices;
-    for (std::vector<int>& stage : indices)
-      for (int& device : stage) device = indices_[as_index(device)];
-    last_bound_ = bounds_.of(indices, family.sizes, known->second.splits, family.helping);
+    last_bound_ = bounds_.of(in_profile(family.devices), family.sizes, known->second.splits, family.helping);
     last_bound_key_ = key;
   }
   family.bound_ns = last_bound_.step_ns;

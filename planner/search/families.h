@@ -25,6 +25,7 @@ struct PlanFamily {
   std::vector<int> seed;                     ///< cuts whose step is likely to be near `bound_ns`
   std::int64_t plans = 0;                    ///< number of plans: one per set of cuts
   std::optional<MissingCapability> missing;  ///< what the runtime lacks to execute them
+  bool splits = false;                       ///< its backward, or may do so
   bool rows_decide = false;                  ///< `list` on a runtime without split backward: only some of the plans are executable
 
   [[nodiscard]] bool executable() const { return !missing && !rows_decide; }
@@ -65,10 +66,17 @@ class Choices {
   /// Stages on each device, at most: of pipelines(), and of with_stages_per_device().
   [[nodiscard]] int first_virtual() const;
   [[nodiscard]] int most_virtual() const;
+  /// Raises the bound of a family where a better one is known (FamilyBound::of_any_order), which takes longer to find. Changes nothing the
+  /// next time.
+  void sharpen(PlanFamily& family);
+  /// Cuts to try first, the likeliest ones first: the seed, and where there are several stages on each device FamilyBound::suited_cuts().
+  [[nodiscard]] const std::vector<std::vector<int>>& seeds(const PlanFamily& family);
+  /// Finds such bounds of the families that leave_out_stages_per_device() counts, as far as they matter beside a step.
+  void sharpen_stages_per_device(int virtual_stages, std::int64_t step_ns);
   /// Counts and bounds families that are not to be searched.
   void leave_out(const std::vector<PlanFamily>& families);
-  /// The same for those that with_stages_per_device() would list: at once, with a bound that holds for every plan.
-  void leave_out_stages_per_device(int virtual_stages);
+  /// The same for those that with_stages_per_device() would list, with one bound for all of them. False if there are none.
+  bool leave_out_stages_per_device(int virtual_stages);
   /// At least this many plans are in families that pipelines() left out, because it lists a limited number, or that were left out. 0: none.
   [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
   /// None of those takes less. Set only if unlisted_plans() > 0.
@@ -94,6 +102,8 @@ class Choices {
   void leave_out(std::int64_t placements, int stages);
   void bound_unlisted();
   [[nodiscard]] bool finish(PlanFamily& family);
+  [[nodiscard]] std::vector<std::vector<int>> looped_stages(int virtual_stages) const;
+  [[nodiscard]] std::vector<std::vector<int>> in_profile(std::vector<std::vector<int>> stages) const;
   [[nodiscard]] std::vector<std::string> schedules_for(int m, int virtual_stages) const;
   [[nodiscard]] std::vector<std::string> helping_schedules_for(int m, int virtual_stages) const;
 
@@ -113,6 +123,9 @@ class Choices {
   FamilyBound bounds_;
   std::tuple<std::vector<std::vector<int>>, int, bool, bool> last_bound_key_;
   FamilyBound::Bound last_bound_;
+  using OfAnyOrder = std::tuple<std::vector<std::vector<int>>, int, bool>;  // stages, number of micro-batches, splits
+  std::map<OfAnyOrder, std::int64_t> sharp_;
+  std::map<OfAnyOrder, std::vector<std::vector<int>>> seeds_;
 };
 
 /// Number of sets of cuts, `stages` - 1 of `places`; at most 10^15.

@@ -106,11 +106,6 @@ double least_input_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s) : times.backward_s;
 }
 
-// Every operation is rounded to the nanosecond: `operations` on a path.
-std::int64_t rounded(double least, double step_cost, double operations) {
-  return static_cast<std::int64_t>(std::floor(std::max(0.0, least * (1 - 1e-9) + step_cost - operations - 6)));
-}
-
 // Layers whose work passes fast leave all work of others in place: the best of some bounds without the fastest layers.
 double of_filled_devices(const std::vector<std::vector<int>>& stages, double m, const std::vector<double>& all,
                          const std::vector<double>& passing) {
@@ -140,30 +135,45 @@ std::map<int, std::size_t> first_stages(const std::vector<std::vector<int>>& sta
   return first;
 }
 
-std::vector<int> united(const std::vector<std::vector<int>>& stages) {
+// The first replica of a stage has no fewer micro-batches than others.
+std::vector<int> of_first_replica(const std::vector<int>& sizes, std::size_t replicas) {
+  std::vector<int> own;
+  for (std::size_t i = 0; i < sizes.size(); i += replicas) own.push_back(sizes[i]);
+  return own;
+}
+
+}  // namespace
+
+// Every operation is rounded to the nanosecond: `operations` on a path.
+std::int64_t FamilyBound::rounded(double least, double step_cost, double operations) {
+  return static_cast<std::int64_t>(std::floor(std::max(0.0, least * (1 - 1e-9) + step_cost - operations - 6)));
+}
+
+std::vector<int> FamilyBound::united(const std::vector<std::vector<int>>& stages) {
   std::set<int> devices;
   for (const std::vector<int>& stage : stages) devices.insert(stage.begin(), stage.end());
   return {devices.begin(), devices.end()};
 }
-
-}  // namespace
 
 const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits) {
   std::map<int, int> of_class;
   for (const int device : devices) of_class.emplace(cost_.profile().devices[as_index(device)].device_class, device);
   std::vector<int> classes;
   for (const auto& [device_class, device] : of_class) classes.push_back(device_class);
-  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()), splits ? 1 : 0});
+  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()),
+                                                       static_cast<int>(std::count(sizes.begin(), sizes.end(), sizes.front())), splits ? 1 : 0});
   const auto known = sums_.find(key);
   if (known != sums_.end()) return known->second;
   const auto large = static_cast<double>(std::count(sizes.begin(), sizes.end(), sizes.front()));
   const double small = static_cast<double>(sizes.size()) - large;
   Sums made;
-  made.all = made.once = made.once_out = {0.0};
+  made.all = made.once = made.once_out = made.once_in = made.back = {0.0};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
     double all = std::numeric_limits<double>::infinity();
     double once = all;
     double once_out = all;
+    double once_in = all;
+    double back = all;
     for (const auto& [device_class, device] : of_class) {
       const LayerTimes of_large = cost_.layer(device, layer, sizes.front());
       const LayerTimes of_small = cost_.layer(device, layer, sizes.back());
@@ -172,10 +182,14 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
       all = std::min(all, large_s * large + small_s * small);
       once = std::min({once, of_large.forward_s + least_input_s(of_large, splits), of_small.forward_s + least_input_s(of_small, splits)});
       once_out = std::min({once_out, of_large.forward_s, of_small.forward_s});
+      once_in = std::min({once_in, least_input_s(of_large, splits), least_input_s(of_small, splits)});
+      back = std::min(back, least_backward_s(of_large, splits) * large + least_backward_s(of_small, splits) * small);
     }
     made.all.push_back(made.all.back() + all * 1e9);
     made.once.push_back(made.once.back() + once * 1e9);
     made.once_out.push_back(made.once_out.back() + once_out * 1e9);
+    made.once_in.push_back(made.once_in.back() + once_in * 1e9);
+    made.back.push_back(made.back.back() + back * 1e9);
   }
   return sums_.emplace(key, std::move(made)).first->second;
 }
@@ -275,6 +289,8 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   // Until a micro-batch is through forward no gradient is ready, and each of them is on one device.
   const double waiting = std::max(0.0, static_cast<double>(devices.size()) - m) * fastest.once_out.back();
   low = std::max(low, (everything + waiting) / static_cast<double>(devices.size()));
+  const double first_gradient = fastest.once_out.back() + (least_copies_ns(stages, sizes, true) + action) * between;
+  low = std::max(low, first_gradient + (fastest.back.back() + action * m * (between + 1)) / static_cast<double>(devices.size()));
   if (helps)
     for (const auto& [device, s] : first_stages(stages)) everything += fastest.once_out[s] + (action + copies) * static_cast<double>(s);
   const double end = least_end_ns(devices);
@@ -293,10 +309,12 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
     std::vector<ProbeStage> probed;
     for (const std::vector<int>& stage : stages) {
       const auto before = static_cast<double>(probed.size());
-      const auto replicas = static_cast<double>(stage.size());
-      const std::vector<double>& all = sums(stage, sizes, splits).all;
+      const std::size_t shared_by = stages.size() > 1 ? 1 : stage.size();  // any plan on them
+      const std::vector<int> of_first = of_first_replica(sizes, stage.size() / shared_by);
+      const std::vector<double>& all = sums(stage, of_first, splits).all;
       const std::vector<double>* end_of_stage = stages.size() > 1 ? &end_sums(stage, static_cast<int>(stage.size())) : nullptr;
-      probed.push_back({&all, end_of_stage, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
+      const double actions = pass * static_cast<double>(of_first.size()) / static_cast<double>(shared_by);
+      probed.push_back({&all, end_of_stage, static_cast<double>(shared_by), actions, (copies + (splits ? action : pass)) * before});
     }
     const std::vector<double>& before = splits ? fastest.once_out : fastest.once;
     double high = fastest.once.back();

@@ -21,7 +21,8 @@ constexpr std::int64_t kFamilyShare = 16;           // a family searched complet
 constexpr int kImprovedFamilies = 6;                // whose cuts are moved
 constexpr int kMoves = 64;                          // cuts tried around the best ones of a family
 constexpr int kFirstLists = 8;                      // families of `list` that are tried before others are searched
-constexpr std::int64_t kFirstListsWorkDivisor = 4;  // these get 1 / this of the work that is left
+constexpr std::int64_t kFirstListsWorkDivisor = 2;  // these get 1 / this of the work that is left
+constexpr int kFirstListMoves = 32;                 // cuts tried around the best of those
 constexpr int kLists = 6;                           // and once the others were
 constexpr int kListMoves = 8;                       // cuts tried around the best ones of the best of them
 constexpr double kPromising = 1.1;                  // times the best step: families above are not improved
@@ -90,13 +91,22 @@ const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
 void JointSearch::first_lists() {
   const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kFirstListsWorkDivisor;
   int tried = 0;
+  FamilyState* best = nullptr;
   for (FamilyState& state : states_) {
     const bool open = !state.family.helping && !state.further && state.family.executable() && set_aside(state);
     if (!open || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
-    if (evaluator_.work_left() - helping_work(state) < least_left) continue;
-    if (tried++ == kFirstLists || evaluator_.spent()) return;
-    try_cuts(state, state.family.seed);
+    const auto affordable = [&] { return evaluator_.work_left() - helping_work(state) >= least_left; };
+    if (!affordable()) continue;
+    sharpen(state);
+    if (state.proof.lower_ns > threshold_ns(Goal::best)) continue;
+    if (tried++ == kFirstLists || evaluator_.spent()) break;
+    for (const std::vector<int>& cuts : choices_.seeds(state.family))
+      if (affordable() && !evaluator_.spent()) try_cuts(state, cuts);
+    if (best == nullptr || state.best_s < best->best_s) best = &state;
   }
+  if (best == nullptr || best->best_cuts.empty()) return;
+  const std::int64_t moves = (evaluator_.work_left() - least_left) / helping_work(*best);
+  if (moves > 0) try_neighbours(*best, static_cast<int>(std::min<std::int64_t>(moves, kFirstListMoves)));
 }
 
 void JointSearch::lists() {
@@ -165,8 +175,7 @@ std::int64_t JointSearch::helping_work(const FamilyState& state) const {
 
 // Those that are best for other schedules on the same devices, and the seed.
 void JointSearch::try_known_cuts(FamilyState& state) {
-  std::vector<std::vector<int>> known;
-  if (!state.family.seed.empty()) known.push_back(state.family.seed);
+  std::vector<std::vector<int>> known = choices_.seeds(state.family);
   for (const FamilyState& other : states_) {
     const PlanFamily& family = other.family;
     if (family.helping || family.devices != state.family.devices || family.sizes != state.family.sizes || other.best_cuts.empty()) continue;

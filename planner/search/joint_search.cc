@@ -148,16 +148,18 @@ void JointSearch::try_seeds() {
   for (FamilyState& state : states_) {
     if (!state.family.executable() || set_aside(state) || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best))
       continue;
-    if (tried == kSeeds || evaluator_.spent()) return;
-    try_cuts(state, state.family.seed);
-    ++tried;
+    if (tried++ == kSeeds) return;
+    for (const std::vector<int>& cuts : choices_.seeds(state.family)) {
+      if (evaluator_.spent()) return;
+      try_cuts(state, cuts);
+    }
   }
 }
 
 double JointSearch::threshold_s(Goal goal) const {
   const Ranking& ranking = evaluator_.ranking();
   if (goal == Goal::alternatives) return ranking.threshold();
-  const Candidate* fastest = ranking.fastest_of_several_stages();
+  const Candidate* fastest = goal == Goal::fastest ? ranking.fastest() : ranking.fastest_of_several_stages();
   return std::min(space_.longest_s, fastest == nullptr ? kNever : fastest->prediction.step_s);
 }
 
@@ -165,14 +167,8 @@ std::int64_t JointSearch::threshold_ns(Goal goal) const {
   return whole_ns(threshold_s(goal));
 }
 
-void JointSearch::pipelines() {
-  list_families();
-  if (!space_.cuts.empty()) return try_given_cuts();
-  first_lists();
-  try_seeds();
-  const bool others =
-      std::ranges::any_of(states_, [this](const FamilyState& state) { return state.family.executable() && set_aside(state); });
-  const std::int64_t least_left = others ? evaluator_.work_left() - evaluator_.work_left() / kProofWorkDivisor : -1;
+// Families in the order of their bounds, with more and more effort. One without a plan faster than all others may hold the best pipeline.
+void JointSearch::search_cuts(Goal goal, std::int64_t least_left) {
   const auto enough = [&] { return evaluator_.spent() || evaluator_.work_left() < least_left; };
   bool unsolved = true;
   for (std::int64_t nodes = kFirstNodes; unsolved && !enough(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
@@ -181,17 +177,31 @@ void JointSearch::pipelines() {
     std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
       if (state.proof.solved || state.proof.exhausted || !state.family.executable() || set_aside(state)) continue;
-      if (state.proof.lower_ns > threshold_ns(Goal::best)) {
-        state.proof.solved = true;
-        continue;
-      }
+      state.proof.solved = state.proof.lower_ns > threshold_ns(Goal::best);
+      if (state.proof.lower_ns > threshold_ns(goal)) continue;
       if (enough()) break;
-      Attempt attempt{Goal::best, favoured-- > 0 ? nodes * kFavouredFactor : nodes, state.proof};
+      Attempt attempt{goal, favoured-- > 0 ? nodes * kFavouredFactor : nodes, state.proof};
       solve(state, attempt);
+      unsolved |= !attempt.proof.solved && !attempt.proof.exhausted;
       state.proof = attempt.proof;
-      unsolved |= !state.proof.solved && !state.proof.exhausted;
+      state.proof.solved &= threshold_ns(goal) == threshold_ns(Goal::best);
     }
   }
+  if (threshold_ns(goal) == threshold_ns(Goal::best)) return;
+  for (FamilyState& state : states_) state.proof.exhausted = false;
+}
+
+void JointSearch::pipelines() {
+  list_families();
+  if (!space_.cuts.empty()) return try_given_cuts();
+  first_lists();
+  try_seeds();
+  sharpen_all();
+  const bool others =
+      std::ranges::any_of(states_, [this](const FamilyState& state) { return state.family.executable() && set_aside(state); });
+  const std::int64_t least_left = others ? evaluator_.work_left() - evaluator_.work_left() / kProofWorkDivisor : -1;
+  search_cuts(Goal::fastest, least_left);
+  search_cuts(Goal::best, least_left);
   helping();
   more_stages();
   std::ranges::stable_sort(states_, {}, lower_ns_of);

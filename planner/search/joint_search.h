@@ -33,6 +33,7 @@ struct FamilyState {
   int listed = 8;                 ///< with memory caps: plans to request from the next search of the cuts; grows
   bool asked_recomputed = false;  ///< searched with whole stages recomputed
   bool further = false;           ///< by more_stages()
+  bool sharp = false;             ///< its bound was sharpened
 };
 
 /// One search within given caps, in parts that are called one after another. Each part ends early if the evaluator's work is spent.
@@ -91,8 +92,8 @@ class JointSearch {
   [[nodiscard]] std::int64_t helping_work(const FamilyState& state) const;
   void help_ranked();
 
-  // What a family is searched for: the best pipeline, or the next best ones.
-  enum class Goal : std::uint8_t { best, alternatives };
+  // What a family is searched for: a plan faster than all others, the best pipeline, or the next best ones.
+  enum class Goal : std::uint8_t { fastest, best, alternatives };
   // One search of a family.
   struct Attempt {
     Goal goal = Goal::best;
@@ -111,6 +112,9 @@ class JointSearch {
   void try_found(FamilyState& state, Plan plan, bool rows_are_fixed);
   void ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed);
   void solve_beyond(FamilyState& state, double longest_s);
+  void sharpen(FamilyState& state);
+  void sharpen_all();
+  void search_cuts(Goal goal, std::int64_t least_left);
 
   const SearchSpace& space_;
   const CostModel& cost_;

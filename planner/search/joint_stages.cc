@@ -52,7 +52,7 @@ void JointSearch::leave_out_stages(int virtual_stages, bool nothing_faster) {
   using End = StagesPerDevice::End;
   for (int v = virtual_stages; v <= choices_.most_virtual(); ++v) {
     if (evaluator_.stopped()) {
-      choices_.leave_out_stages_per_device(v);
+      if (!choices_.leave_out_stages_per_device(v)) continue;
       stages_per_device_.possible = v;
       stages_per_device_.end = End::not_reached;
       continue;

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+namespace mptune::planner {
+
+/// What a family's work takes, in nanoseconds: sums over the layers before an index.
+struct FamilyWork {
+  std::vector<double> out;      ///< least forward of a micro-batch
+  std::vector<double> in;       ///< what the stage before waits for in backward, likewise
+  std::vector<double> all;      ///< forward and backward of all micro-batches
+  std::vector<double> back;     ///< their backward
+  std::vector<double> send;     ///< [layer]: least copy of a micro-batch's output to a stage that begins there; infinite where none may
+  std::vector<double> send_in;  ///< [layer]: likewise of the gradient that comes back
+  double action = 0;            ///< fixed cost of an action
+  double microbatches = 1;
+};
+
+/// A lower bound of the step of plans whose stages run on one device each, in any order of the actions, over all cuts [ns].
+///
+/// For each stage s two paths exist in every order. Work of s, and of later stages on its device, begins after a micro-batch is through the
+/// layers before s, and ends (unless backward is split) before its gradient is back through them. And gradients of s, and of earlier stages
+/// on its device, begin after a micro-batch is through the whole model and back through the layers behind s. (Every layer reads the one
+/// before it: where branches run side by side, neither holds.)
+/// A weighted mean of the paths is no longer than the longest of them. Its least length over all cuts is a shortest path over the layers,
+/// O(stages * layers). The weights are those that are best for layers as small as one likes (packing.h), so the bound holds whatever they
+/// are.
+/// `devices`: of each stage. Takes as long as the simplex method on 2 * stages rows: microseconds for 16 stages, milliseconds for 96.
+[[nodiscard]] double least_step_ns(const std::vector<int>& devices, const FamilyWork& work, bool splits);
+
+/// Cuts on which the longest of these paths is short: changes of one cut or of two by few layers, as long as they help. Known orders come
+/// near the paths where stages have similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is too
+/// long; 0: none does. Requires: `cuts` ascending, where stages may begin.
+[[nodiscard]] std::vector<int> suited_cuts(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness,
+                                           std::vector<int> cuts);
+
+}  // namespace mptune::planner
