@@ -22,7 +22,7 @@ constexpr int kImprovedFamilies = 6;                // whose cuts are moved
 constexpr int kMoves = 64;                          // cuts tried around the best ones of a family
 constexpr int kFirstLists = 8;                      // families of `list` that are tried before others are searched
 constexpr std::int64_t kFirstListsWorkDivisor = 2;  // these get 1 / this of the work that is left
-constexpr int kFirstListMoves = 32;                 // cuts tried around the best of those
+constexpr int kFirstListMoves = 16;                 // cuts tried around the best of those
 constexpr int kLists = 6;                           // and once the others were
 constexpr int kListMoves = 8;                       // cuts tried around the best ones of the best of them
 constexpr double kPromising = 1.1;                  // times the best step: families above are not improved
@@ -95,18 +95,26 @@ void JointSearch::first_lists() {
   for (FamilyState& state : states_) {
     const bool open = !state.family.helping && !state.further && state.family.executable() && set_aside(state);
     if (!open || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
-    const auto affordable = [&] { return evaluator_.work_left() - helping_work(state) >= least_left; };
-    if (!affordable()) continue;
-    sharpen(state);
-    if (state.proof.lower_ns > threshold_ns(Goal::best)) continue;
-    if (tried++ == kFirstLists || evaluator_.spent()) break;
-    for (const std::vector<int>& cuts : choices_.seeds(state.family))
-      if (affordable() && !evaluator_.spent()) try_cuts(state, cuts);
+    if (tried == kFirstLists || evaluator_.spent()) break;
+    if (!try_seeds_of_list(state, least_left)) continue;
+    ++tried;
     if (best == nullptr || state.best_s < best->best_s) best = &state;
   }
   if (best == nullptr || best->best_cuts.empty()) return;
+  first_lists_of_more_stages(least_left);
   const std::int64_t moves = (evaluator_.work_left() - least_left) / helping_work(*best);
   if (moves > 0) try_neighbours(*best, static_cast<int>(std::min<std::int64_t>(moves, kFirstListMoves)));
+}
+
+// False where the bound excludes the family, or its rows take more than is left.
+bool JointSearch::try_seeds_of_list(FamilyState& state, std::int64_t least_left) {
+  const auto affordable = [&] { return evaluator_.work_left() - helping_work(state) >= least_left; };
+  if (!affordable()) return false;
+  sharpen(state);
+  if (state.proof.lower_ns > threshold_ns(Goal::best)) return false;
+  for (const std::vector<int>& cuts : choices_.seeds(state.family))
+    if (affordable() && !evaluator_.spent()) try_cuts(state, cuts);
+  return true;
 }
 
 void JointSearch::lists() {

@@ -54,7 +54,8 @@ class JointSearch {
   void helping();
   /// More stages per device than families() has, searched as helping() does: one more each time, as long as StagesPerDevice says.
   void more_stages();
-  /// `list` beside other schedules: a plan of each of the families with the smallest bounds, as far as a part of the work allows.
+  /// `list` beside other schedules: a few plans of each of the families with the smallest bounds, as far as a part of the work allows.
+  /// Where all devices are alike, also of those with more stages per device, as long as these are faster.
   void first_lists();
   /// Then plans on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
   /// proved: making its rows takes as long as dozens of simulations.
@@ -76,10 +77,12 @@ class JointSearch {
   void one_device();
   void try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps);
   void list_families();
-  void add_family(PlanFamily family);
+  [[nodiscard]] static FamilyState state_of(PlanFamily family);
   [[nodiscard]] bool tried_one_by_one(const PlanFamily& family) const;
   void try_one_by_one(const std::vector<FamilyState*>& states);
   void leave_out_stages(int virtual_stages, bool nothing_faster);
+  void first_lists_of_more_stages(std::int64_t least_left);
+  [[nodiscard]] bool try_seeds_of_list(FamilyState& state, std::int64_t least_left);
   void try_given_cuts();
   void try_seeds();
   void try_cuts(FamilyState& state, const std::vector<int>& cuts);

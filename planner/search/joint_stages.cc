@@ -10,15 +10,16 @@ namespace {
 
 // Numbers of stages per device without a faster plan, after which no more are tried.
 constexpr int kFailures = 2;
+constexpr std::size_t kListsOfMoreStages = 3;  // families of one number
 
 }  // namespace
 
-void JointSearch::add_family(PlanFamily family) {
+FamilyState JointSearch::state_of(PlanFamily family) {
   FamilyState state;
   state.proof.lower_ns = family.bound_ns;
   state.best_s = std::numeric_limits<double>::infinity();
   state.family = std::move(family);
-  states_.push_back(std::move(state));
+  return state;
 }
 
 void JointSearch::more_stages() {
@@ -35,7 +36,7 @@ void JointSearch::more_stages() {
       return leave_out_stages(v, failed == kFailures);
     const double before_s = threshold_s(Goal::best);
     const std::size_t known = states_.size();
-    for (PlanFamily& family : families) add_family(std::move(family));
+    for (PlanFamily& family : families) states_.push_back(state_of(std::move(family)));
     std::vector<FamilyState*> added;
     for (std::size_t k = known; k < states_.size(); ++k) {
       states_[k].further = true;
@@ -44,6 +45,24 @@ void JointSearch::more_stages() {
     try_one_by_one(added);
     stages_per_device_.searched = stages_per_device_.possible = v;
     failed = threshold_s(Goal::best) < before_s ? 0 : failed + 1;
+  }
+}
+
+// Their other plans are left out later.
+void JointSearch::first_lists_of_more_stages(std::int64_t least_left) {
+  if (!more_than_lists_ || only_replicated_.value_or(false) || choices_.distinct_devices().size() > 1) return;
+  for (int v = choices_.first_virtual() + 1; v <= choices_.most_virtual() && !evaluator_.spent(); ++v) {
+    std::vector<PlanFamily> families = choices_.with_stages_per_device(v);
+    std::erase_if(families, [this](const PlanFamily& family) { return !family.executable() || family.helping || tried_one_by_one(family); });
+    const double before_s = threshold_s(Goal::best);
+    std::size_t tried = 0;
+    for (PlanFamily& family : families) {
+      if (tried == kListsOfMoreStages || evaluator_.spent()) break;
+      FamilyState state = state_of(std::move(family));
+      tried += try_seeds_of_list(state, least_left) ? 1 : 0;
+    }
+    if (tried > 0) stages_per_device_.searched = v;
+    if (threshold_s(Goal::best) >= before_s) return;
   }
 }
 

@@ -11,8 +11,8 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kFurthest = 3;                       // layers that two cuts move together
-constexpr std::int64_t kMostRated = std::int64_t{1} << 21;    // stages of all cuts that are rated
+constexpr int kFurthest = 3;                               // layers that cuts move together
+constexpr std::int64_t kMostRated = std::int64_t{1} << 23;    // of all cuts that are rated, their stages
 
 // How good cuts are by the paths of stages_bound.h: all count, the long ones far more.
 class CutsRater {
@@ -118,8 +118,9 @@ class Improver {
     for (bool better = true; better && left_ > 0;) {
       better = false;
       for (std::size_t c = 0; c < cuts_.size(); ++c) better = move_alone(c) || better;
+      for (std::size_t c = 0; c + 1 < cuts_.size() && left_ > 0; ++c) better = move_both(c, c + 1) || better;
       for (std::size_t apart = 1; apart < cuts_.size(); ++apart)
-        for (std::size_t c = 0; c + apart < cuts_.size() && left_ > 0; ++c) better = move_both(c, c + apart) || better;
+        for (std::size_t c = 0; c + apart < cuts_.size() && left_ > 0; ++c) better = shift(c, c + apart) || better;
     }
     return cuts_;
   }
@@ -128,48 +129,56 @@ class Improver {
   using Place = std::ptrdiff_t;  // index into the layers where stages may begin
 
   bool move_alone(std::size_t c) {
-    const Place least = c == 0 ? 0 : places_[c - 1] + 1;
-    const Place most = c + 1 == places_.size() ? std::ssize(open_) - 1 : places_[c + 1] - 1;
-    const Place now = places_[c];
     bool better = false;
-    for (Place place = std::max(least, now - 2 * kFurthest); place <= std::min(most, now + 2 * kFurthest); ++place)
-      better = attempt(c, place, c, place) || better;
+    for (Place by = -2 * kFurthest; by <= 2 * kFurthest; ++by) {
+      if (by == 0) continue;
+      std::vector<Place> moved = places_;
+      moved[c] += by;
+      better = attempt(std::move(moved), c, c) || better;
+    }
     return better;
   }
 
   bool move_both(std::size_t c, std::size_t d) {
     bool better = false;
     for (Place one = -kFurthest; one <= kFurthest; ++one)
-      for (Place other = -kFurthest; other <= kFurthest; ++other)
-        if (one != 0 && other != 0) better = attempt(c, places_[c] + one, d, places_[d] + other) || better;
+      for (Place other = -kFurthest; other <= kFurthest; ++other) {
+        if (one == 0 || other == 0) continue;
+        std::vector<Place> moved = places_;
+        moved[c] += one;
+        moved[d] += other;
+        better = attempt(std::move(moved), c, d) || better;
+      }
     return better;
   }
 
-  bool attempt(std::size_t c, Place to_c, std::size_t d, Place to_d) {
-    const Place before_c = places_[c], before_d = places_[d];
-    places_[c] = to_c;
-    places_[d] = to_d;
-    if (ascends(c) && ascends(d)) {
-      cuts_[c] = open_[as_index(to_c)];
-      cuts_[d] = open_[as_index(to_d)];
-      --left_;
-      const double sum = rater_.rate(cuts_).sum;
-      if (sum < best_ * (1 - 1e-9)) {
-        best_ = sum;
-        return true;
-      }
+  // The stage before these cuts gives layers to the one behind, or gets them; those between keep their number.
+  bool shift(std::size_t c, std::size_t d) {
+    bool better = false;
+    for (Place by = -kFurthest; by <= kFurthest; ++by) {
+      if (by == 0) continue;
+      std::vector<Place> moved = places_;
+      for (std::size_t i = c; i <= d; ++i) moved[i] += by;
+      better = attempt(std::move(moved), c, d) || better;
     }
-    places_[c] = before_c;
-    places_[d] = before_d;
-    cuts_[c] = open_[as_index(before_c)];
-    cuts_[d] = open_[as_index(before_d)];
-    return false;
+    return better;
   }
 
-  [[nodiscard]] bool ascends(std::size_t c) const {
-    const Place least = c == 0 ? 0 : places_[c - 1] + 1;
-    const Place most = c + 1 == places_.size() ? std::ssize(open_) - 1 : places_[c + 1] - 1;
-    return least <= places_[c] && places_[c] <= most;
+  // Places that differ from c to d.
+  bool attempt(std::vector<Place> moved, std::size_t c, std::size_t d) {
+    if (moved[c] < (c == 0 ? 0 : moved[c - 1] + 1) || moved[d] > (d + 1 == moved.size() ? std::ssize(open_) : moved[d + 1]) - 1) return false;
+    for (std::size_t i = c; i < d; ++i)
+      if (moved[i] >= moved[i + 1]) return false;
+    for (std::size_t i = c; i <= d; ++i) cuts_[i] = open_[as_index(moved[i])];
+    --left_;
+    const double sum = rater_.rate(cuts_).sum;
+    if (sum < best_ * (1 - 1e-9)) {
+      best_ = sum;
+      places_ = std::move(moved);
+      return true;
+    }
+    for (std::size_t i = c; i <= d; ++i) cuts_[i] = open_[as_index(places_[i])];
+    return false;
   }
 
   CutsRater rater_;
