@@ -48,7 +48,7 @@ class StageMemory {
 
   const Family& family_;
   const CostModel& cost_;
-  Plan plan_;  // its ranges are set for every question
+  Plan plan_;               // its ranges are set for every question
   std::vector<Sums> sums_;  // none without caps
   std::unordered_map<std::uint64_t, StageFit> known_;
 };

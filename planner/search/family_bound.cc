@@ -160,8 +160,9 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
   for (const int device : devices) of_class.emplace(cost_.profile().devices[as_index(device)].device_class, device);
   std::vector<int> classes;
   for (const auto& [device_class, device] : of_class) classes.push_back(device_class);
-  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()),
-                                                       static_cast<int>(std::count(sizes.begin(), sizes.end(), sizes.front())), splits ? 1 : 0});
+  const auto key =
+      std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()),
+                                          static_cast<int>(std::count(sizes.begin(), sizes.end(), sizes.front())), splits ? 1 : 0});
   const auto known = sums_.find(key);
   if (known != sums_.end()) return known->second;
   const auto large = static_cast<double>(std::count(sizes.begin(), sizes.end(), sizes.front()));

@@ -24,17 +24,15 @@ class FamilyBound {
   /// `stages`: the devices of each, indices into the profile's; several: replicas. `splits`: weight gradients may wait for the end.
   ///
   /// One stage a device: stage s with layers [a, b) cannot begin before one micro-batch is through the layers before a and, unless backward
-  /// is split, not end before its gradient is back through them; between, it works off all micro-batches, its first replica the most; then its gradients are summed
-  /// over its replicas and its parameters updated. For a given step time the most layers that each stage can take are found from left to
-  /// right, as a larger `a` never moves the largest `b` to the left.
-  /// Several stages a device: all work over all devices; all work over all micro-batches, unless backward is split; and, where work can't
-  /// reach every device at once, what that leaves idle in any order of the actions. One stage on several: holds for every plan on any of
-  /// them, if backward is split.
-  /// All: fewer micro-batches than devices leave devices idle until the first is through forward; no gradient is ready before that, so all
-  /// backward over all devices follows; the last update has an equal part of all parameters or more.
-  /// `helps`: idle devices compute weight gradients of any stage, so all work goes over all devices; each is idle until a micro-batch
-  /// reaches its first stage, as no weight gradient is ready before. Holds for all rows.
-  /// Requires: no more stages than layers; sizes that differ by at most one.
+  /// is split, not end before its gradient is back through them; between, it works off all micro-batches, its first replica the most; then
+  /// its gradients are summed over its replicas and its parameters updated. For a given step time the most layers that each stage can take
+  /// are found from left to right, as a larger `a` never moves the largest `b` to the left. Several stages a device: all work over all
+  /// devices; all work over all micro-batches, unless backward is split; and, where work can't reach every device at once, what that leaves
+  /// idle in any order of the actions. One stage on several: holds for every plan on any of them, if backward is split. All: fewer
+  /// micro-batches than devices leave devices idle until the first is through forward; no gradient is ready before that, so all backward
+  /// over all devices follows; the last update has an equal part of all parameters or more. `helps`: idle devices compute weight gradients
+  /// of any stage, so all work goes over all devices; each is idle until a micro-batch reaches its first stage, as no weight gradient is
+  /// ready before. Holds for all rows. Requires: no more stages than layers; sizes that differ by at most one.
   [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits, bool helps = false);
   /// A better bound of families whose stages have one device each and whose idle devices do not help (stages_bound.h). Takes up to
   /// milliseconds.

@@ -43,7 +43,13 @@ void FamilyBound::add_copies(const std::vector<std::vector<int>>& stages, const 
 FamilyWork FamilyBound::work_of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
   const std::vector<int> devices = united(stages);
   const Sums& fastest = sums(devices, sizes, splits);
-  FamilyWork work{fastest.once_out, fastest.once_in, fastest.all, fastest.back, {}, {}, std::numeric_limits<double>::infinity(),
+  FamilyWork work{fastest.once_out,
+                  fastest.once_in,
+                  fastest.all,
+                  fastest.back,
+                  {},
+                  {},
+                  std::numeric_limits<double>::infinity(),
                   static_cast<double>(sizes.size())};
   for (const int device : devices) work.action = std::min(work.action, cost_.action_seconds(device) * 1e9);
   add_copies(stages, sizes, work);

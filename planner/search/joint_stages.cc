@@ -53,7 +53,8 @@ void JointSearch::first_lists_of_more_stages(std::int64_t least_left) {
   if (!more_than_lists_ || only_replicated_.value_or(false) || choices_.distinct_devices().size() > 1) return;
   for (int v = choices_.first_virtual() + 1; v <= choices_.most_virtual() && !evaluator_.spent(); ++v) {
     std::vector<PlanFamily> families = choices_.with_stages_per_device(v);
-    std::erase_if(families, [this](const PlanFamily& family) { return !family.executable() || family.helping || tried_one_by_one(family); });
+    std::erase_if(families,
+                  [this](const PlanFamily& family) { return !family.executable() || family.helping || tried_one_by_one(family); });
     const double before_s = threshold_s(Goal::best);
     std::size_t tried = 0;
     for (PlanFamily& family : families) {

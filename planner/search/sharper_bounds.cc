@@ -9,9 +9,9 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostSharpened = 128;               // stages of families whose bounds are sharpened: with more it takes long
+constexpr int kMostSharpened = 128;                 // stages of families whose bounds are sharpened: with more it takes long
 constexpr double kEvenness[] = {0.85, 0.95, 0.75};  // of the stages of cuts that are tried, the likeliest first
-constexpr std::int64_t kStepsPerSharpening = 16;  // of finding a bound, that cost as much as a simulated action
+constexpr std::int64_t kStepsPerSharpening = 16;    // of finding a bound, that cost as much as a simulated action
 
 }  // namespace
 
@@ -60,18 +60,20 @@ void Choices::sharpen_stages_per_device(int virtual_stages, std::int64_t step_ns
   }
 }
 
-// Without links of their own, the bound does not depend on which device is where.
+// Where devices differ, the bound holds for all placements.
 bool Choices::leave_out_stages_per_device(int virtual_stages) {
   const std::vector<std::vector<int>> stages = looped_stages(virtual_stages);
+  const bool alike = distinct_devices().size() == 1;
   bool any = false;
   for (const int m : counts_) {
     const bool helped = !helping_schedules_for(m, virtual_stages).empty();
     if (!helped && schedules_for(m, virtual_stages).empty()) continue;
     any = true;
     const std::vector<int> sizes = split_evenly(space_.batch, m);
-    std::int64_t bound_ns = bounds_.of(helped ? std::vector<std::vector<int>>{indices_} : in_profile(stages), sizes, true).step_ns;
+    const bool one_bound = helped || !alike;
+    std::int64_t bound_ns = bounds_.of(one_bound ? std::vector<std::vector<int>>{indices_} : in_profile(stages), sizes, true).step_ns;
     const auto known = sharp_.find({stages, m, true});
-    if (!helped && known != sharp_.end()) bound_ns = std::max(bound_ns, known->second);
+    if (!one_bound && known != sharp_.end()) bound_ns = std::max(bound_ns, known->second);
     unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bound_ns);
   }
   if (any) leave_out(1, static_cast<int>(stages.size()));

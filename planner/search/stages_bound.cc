@@ -13,7 +13,7 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
-constexpr int kSteps = 4;        // of the packing problem, with the room of the step that the last one found
+constexpr int kSteps = 4;         // of the packing problem, with the room of the step that the last one found
 constexpr double kEnough = 1e-4;  // a step that is not longer by this share ends them
 
 // How often each stage's layers, and the cuts before it, lie on a path; or on a mean of several.
@@ -95,9 +95,9 @@ Packing small_layers(const std::vector<Counts>& paths, const FamilyWork& work) {
   for (const Counts& path : paths) {
     std::vector<double>& row = problem.rows.emplace_back();
     for (std::size_t s = 0; s < path.out.size(); ++s)
-      row.push_back((path.out[s] * work.out.back() + path.in[s] * work.in.back() + path.all[s] * work.all.back() +
-                     path.back[s] * work.back.back()) /
-                    work.all.back());
+      row.push_back(
+          (path.out[s] * work.out.back() + path.in[s] * work.in.back() + path.all[s] * work.all.back() + path.back[s] * work.back.back()) /
+          work.all.back());
   }
   return problem;
 }
@@ -120,7 +120,8 @@ double least_ns(const Counts& mean, const FamilyWork& work) {
     double least = kFar;  // of all ends behind a layer
     for (std::size_t layer = layers + 1; layer-- > 0;) {
       const double behind = upto(layer) + rest[layer];
-      const double copies = s > 0 && std::isfinite(work.send[layer]) ? mean.send[s] * work.send[layer] + mean.send_in[s] * work.send_in[layer] : 0;
+      const double copies =
+          s > 0 && std::isfinite(work.send[layer]) ? mean.send[s] * work.send[layer] + mean.send_in[s] * work.send_in[layer] : 0;
       const bool begins = s > 0 ? layer > 0 && std::isfinite(work.send[layer]) : layer == 0;
       rest[layer] = begins ? least - upto(layer) + copies : kFar;
       least = std::min(least, behind);

@@ -29,8 +29,8 @@ struct FamilyWork {
 [[nodiscard]] double least_step_ns(const std::vector<int>& devices, const FamilyWork& work, bool splits);
 
 /// Cuts on which the longest of these paths is short: changes of one cut or of two by few layers, as long as they help. Known orders come
-/// near the paths where stages have similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is too
-/// long; 0: none does. Requires: `cuts` ascending, where stages may begin.
+/// near the paths where stages have similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is
+/// too long; 0: none does. Requires: `cuts` ascending, where stages may begin.
 [[nodiscard]] std::vector<int> suited_cuts(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness,
                                            std::vector<int> cuts);
 

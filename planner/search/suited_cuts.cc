@@ -11,8 +11,8 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kFurthest = 3;                               // layers that cuts move together
-constexpr std::int64_t kMostRated = std::int64_t{1} << 23;    // of all cuts that are rated, their stages
+constexpr int kFurthest = 3;                                // layers that cuts move together
+constexpr std::int64_t kMostRated = std::int64_t{1} << 23;  // of all cuts that are rated, their stages
 
 // How good cuts are by the paths of stages_bound.h: all count, the long ones far more.
 class CutsRater {
@@ -44,7 +44,9 @@ class CutsRater {
   }
   [[nodiscard]] bool receives(std::size_t s) const { return s > 0 && s < devices_.size() && devices_[s] != devices_[s - 1]; }
   [[nodiscard]] double send(const std::vector<int>& cuts, std::size_t s) const { return receives(s) ? work_.send[begin(cuts, s)] : 0; }
-  [[nodiscard]] double send_in(const std::vector<int>& cuts, std::size_t s) const { return receives(s) ? work_.send_in[begin(cuts, s)] : 0; }
+  [[nodiscard]] double send_in(const std::vector<int>& cuts, std::size_t s) const {
+    return receives(s) ? work_.send_in[begin(cuts, s)] : 0;
+  }
 
   // Forward of a micro-batch through all stages.
   [[nodiscard]] double out_through(const std::vector<int>& cuts) const {
@@ -166,7 +168,8 @@ class Improver {
 
   // Places that differ from c to d.
   bool attempt(std::vector<Place> moved, std::size_t c, std::size_t d) {
-    if (moved[c] < (c == 0 ? 0 : moved[c - 1] + 1) || moved[d] > (d + 1 == moved.size() ? std::ssize(open_) : moved[d + 1]) - 1) return false;
+    if (moved[c] < (c == 0 ? 0 : moved[c - 1] + 1) || moved[d] > (d + 1 == moved.size() ? std::ssize(open_) : moved[d + 1]) - 1)
+      return false;
     for (std::size_t i = c; i < d; ++i)
       if (moved[i] >= moved[i + 1]) return false;
     for (std::size_t i = c; i <= d; ++i) cuts_[i] = open_[as_index(moved[i])];
@@ -191,8 +194,7 @@ class Improver {
 
 }  // namespace
 
-std::vector<int> suited_cuts(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness,
-                             std::vector<int> cuts) {
+std::vector<int> suited_cuts(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness, std::vector<int> cuts) {
   return Improver(devices, work, splits, evenness, std::move(cuts)).run();
 }
 

@@ -134,7 +134,8 @@ TEST(Packing, FindsThePriceOfTheRoom) {
   std::mt19937 random(64);
   const auto draw = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
   for (int round = 0; round < 300; ++round) {
-    Packing problem{{{draw(0, 2), draw(0.1, 2)}, {draw(0.1, 2), draw(0, 2)}, {draw(0.1, 1), draw(0.1, 1)}}, {draw(1, 2), draw(1, 2), draw(1, 2)}};
+    Packing problem{{{draw(0, 2), draw(0.1, 2)}, {draw(0.1, 2), draw(0, 2)}, {draw(0.1, 1), draw(0.1, 1)}},
+                    {draw(1, 2), draw(1, 2), draw(1, 2)}};
     const std::vector<double> prices = packing_prices(problem);
     double price = 0;
     for (std::size_t r = 0; r < 3; ++r) {
