@@ -40,6 +40,7 @@ void JointSearch::more_stages() {
     std::vector<FamilyState*> added;
     for (std::size_t k = known; k < states_.size(); ++k) {
       states_[k].further = true;
+      if (states_[k].proof.lower_ns <= threshold_ns(Goal::best) && !evaluator_.stopped()) sharpen(states_[k]);
       if (tried_one_by_one(states_[k].family)) added.push_back(&states_[k]);
     }
     try_one_by_one(added);
@@ -82,6 +83,8 @@ void JointSearch::leave_out_stages(int virtual_stages, bool nothing_faster) {
     if (families.empty()) continue;
     stages_per_device_.possible = v;
     if (stages_per_device_.end == End::all) stages_per_device_.end = End::slower;
+    for (PlanFamily& family : families)
+      if (family.bound_ns <= threshold_ns(Goal::best) && !evaluator_.stopped()) choices_.sharpen(family);
     std::erase_if(families, [this](const PlanFamily& family) { return family.bound_ns > threshold_ns(Goal::best); });
     if (!families.empty()) stages_per_device_.end = nothing_faster ? End::nothing_faster : End::not_reached;
     choices_.leave_out(families);
