@@ -5,20 +5,18 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/exported/archive.h"
+#include "profiler/exported/layer_ends.h"
 #include "profiler/exported/names.h"
-#include "profiler/program/grain.h"
 
 namespace mptune::profiler {
 namespace {
 
 constexpr int kExportedBatch = 32;
-constexpr int kMostLayers = 80;
 const char* const kExportAgain =
     "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
 const char* const kSamplesFirst =
@@ -54,35 +52,6 @@ bool in_evaluation(const ExportedProgram& program) {
     }
   }
   return any;
-}
-
-/// State that the program writes to: running statistics, averages. Batch counters count as part of their norms.
-std::set<int> written_state(const BoundProgram& bound) {
-  std::set<int> written;
-  for (int node = 0; node < bound.graph.nodes(); ++node) {
-    if (bound.graph.batch_counter(node) >= 0) continue;
-    if (bound.graph.running_mean(node) >= 0) written.insert(bound.graph.running_mean(node));
-    for (const int value : bound.graph.writes(node))
-      if (bound.cuts.is_state(bound.cuts.memory_of(value))) written.insert(bound.cuts.memory_of(value));
-  }
-  return written;
-}
-
-/// Removes cuts between two uses of written state, so that one layer holds it.
-std::vector<int> without_written(const BoundProgram& bound, std::vector<int> cuts) {
-  const std::set<int> written = written_state(bound);
-  std::map<int, std::pair<int, int>> uses;  // first and last node
-  for (int node = 0; node < bound.graph.nodes(); ++node) {
-    if (bound.graph.batch_counter(node) >= 0) continue;
-    for (const int read : bound.graph.reads(node)) {
-      const int state = bound.cuts.memory_of(read);
-      if (written.count(state) > 0) uses.try_emplace(state, node, node).first->second.second = node;
-    }
-  }
-  std::erase_if(cuts, [&](int cut) {
-    return std::any_of(uses.begin(), uses.end(), [&](const auto& use) { return use.second.first < cut && cut <= use.second.second; });
-  });
-  return cuts;
 }
 
 /// Number of classes of an integer input: the rows of the embedding table that it indexes.
@@ -142,17 +111,6 @@ void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) 
       tensor.fill_(name.ends_with("weight") || name.ends_with("running_var") ? 1 : 0);
 }
 
-/// Ends of layers: 0, the cuts, the number of nodes. Limited to kMostLayers: a search over hundreds of layers takes minutes and finds no
-/// better plans.
-std::vector<int> layer_ends(const BoundProgram& bound) {
-  std::vector<PricedCut> cuts;
-  for (const int cut : without_written(bound, bound.cuts.useful())) cuts.push_back({cut, bound.cuts.at(cut).bytes});
-  std::vector<int> ends = coarser_cuts(cuts, node_work(bound.program.graph, bound.cuts.symbols()), kMostLayers);
-  ends.insert(ends.begin(), 0);
-  ends.push_back(bound.graph.nodes());
-  return ends;
-}
-
 /// Warnings about the file, in one line.
 std::vector<std::string> warnings_of(const BoundProgram& bound, bool without_weights) {
   std::vector<std::string> warnings;
@@ -202,7 +160,7 @@ LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   check_inputs(*bound, path);
   bound->graph.check_draws();
 
-  const std::vector<int> cuts = layer_ends(*bound);
+  const std::vector<int> cuts = exported_layer_ends(*bound);
   const std::vector<std::string> names = exported_layer_names(bound->program, cuts);
   std::vector<ModelLayer> layers;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
