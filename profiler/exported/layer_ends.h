@@ -7,7 +7,7 @@
 namespace mptune::profiler {
 
 /// Most layers of an exported program. Finer cuts gain the less the more there are per stage, and a search takes the longer.
-inline constexpr int kMostExportedLayers = 80;
+inline constexpr int kMostExportedLayers = 400;
 
 /// Ends of a program's layers: 0, the cuts between them, the number of nodes.
 /// Between two products (works_hard) a layer ends at the cheapest allowed cut (ProgramCuts::useful), unless a buffer that the program
