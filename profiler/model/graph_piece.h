@@ -27,8 +27,8 @@ struct GraphPiece {
 /// Sets piece.roots. Requires: `outputs` computed from piece.inputs with gradients on.
 void set_roots(GraphPiece& piece, const Tensors& outputs);
 
-/// Runs backward with `gradients` of the outputs (undefined ones are left out; empty: there are none). Accumulates gradients of parameters and returns those of
-/// the inputs, undefined for inputs without gradient.
+/// Runs backward with `gradients` of the outputs (undefined ones are left out; empty: there are none). Accumulates gradients of parameters
+/// and returns those of the inputs, undefined for inputs without gradient.
 [[nodiscard]] Tensors backward_through(GraphPiece piece, Tensors gradients);
 
 }  // namespace mptune::profiler

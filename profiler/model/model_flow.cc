@@ -6,7 +6,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kRemedy = "let Layer::flow say what forward does";
@@ -32,7 +32,7 @@ void check_flow(const ModelLayer& layer, const TensorFlow& flow, std::size_t giv
 ModelFlow::ModelFlow(const std::vector<ModelLayer>& layers) {
   cuts_.push_back(made_by(-1, taken_by(layers, 0)));
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) pass_through(i, layers);
-  for (const int tensor : cuts_.back()) tensors_[as_index(tensor)].readers.push_back(static_cast<int>(layers.size()));
+  for (const int tensor : cuts_.back()) add_reader(tensor, static_cast<int>(layers.size()));
 }
 
 bool ModelFlow::is_unknown(int cut) const {
@@ -51,15 +51,18 @@ std::vector<int> ModelFlow::made_by(int maker, int count) {
   return made;
 }
 
+// The same tensor may be taken twice.
+void ModelFlow::add_reader(int tensor, int layer) {
+  std::vector<int>& readers = tensors_[as_index(tensor)].readers;
+  if (readers.empty() || readers.back() != layer) readers.push_back(layer);
+}
+
 void ModelFlow::pass_through(int layer, const std::vector<ModelLayer>& layers) {
   const std::vector<int> given = cuts_.back();
   const std::optional<TensorFlow> flow = layers[as_index(layer)].layer->flow();
   if (flow) check_flow(layers[as_index(layer)], *flow, given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    std::vector<int>& readers = tensors_[as_index(given[i])].readers;
-    // The same tensor may be taken twice.
-    if ((!flow || flow->reads[i]) && (readers.empty() || readers.back() != layer)) readers.push_back(layer);
-  }
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!flow || flow->reads[i]) add_reader(given[i], layer);
   if (!flow) return cuts_.push_back(made_by(layer, taken_by(layers, layer + 1)));
   std::vector<int> returned;
   for (std::size_t i = 0; i < flow->passes.size(); ++i)
@@ -67,4 +70,4 @@ void ModelFlow::pass_through(int layer, const std::vector<ModelLayer>& layers) {
   cuts_.push_back(std::move(returned));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,7 +5,7 @@
 #include "profiler/base/index.h"
 #include "profiler/model/model.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A tensor on its way through a model. Where it is not known how many tensors cross a cut, one of these stands for all of them.
 struct ModelTensor {
@@ -32,10 +32,11 @@ class ModelFlow {
  private:
   [[nodiscard]] int add(int maker, int output);
   [[nodiscard]] std::vector<int> made_by(int maker, int count);
+  void add_reader(int tensor, int layer);
   void pass_through(int layer, const std::vector<ModelLayer>& layers);
 
   std::vector<ModelTensor> tensors_;
   std::vector<std::vector<int>> cuts_;  ///< by the layer behind the cut
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

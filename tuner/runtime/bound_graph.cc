@@ -55,7 +55,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
     throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
-  const ModelFlow flow(model.layers());
+  const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
   std::int64_t first = 0;

@@ -10,10 +10,10 @@ namespace {
 
 class Linker {
  public:
-  Linker(const ModelFlow& flow, const std::vector<Stage>& stages) : flow_(flow), stages_(stages) {}
+  Linker(const profiler::ModelFlow& flow, const std::vector<Stage>& stages) : flow_(flow), stages_(stages) {}
 
   /// True if a layer of the stage reads the tensor, or the loss, which the last stage computes.
-  [[nodiscard]] bool reads(const Stage& stage, const ModelTensor& tensor) const {
+  [[nodiscard]] bool reads(const Stage& stage, const profiler::ModelTensor& tensor) const {
     const int end = stage.last_layer + (stage.last_layer == stages_.back().last_layer ? 1 : 0);
     return std::ranges::any_of(tensor.readers, [&](int reader) { return stage.first_layer <= reader && reader < end; });
   }
@@ -34,27 +34,27 @@ class Linker {
   void for_read(const Stage& stage, const Visit& visit) const {
     const std::vector<int>& taken = flow_.at(stage.first_layer);
     for (std::size_t place = 0; place < taken.size(); ++place) {
-      const ModelTensor& tensor = flow_.tensors()[as_index(taken[place])];
+      const profiler::ModelTensor& tensor = flow_.tensors()[as_index(taken[place])];
       if (reads(stage, tensor)) visit(static_cast<int>(place), taken[place], tensor);
     }
   }
 
  private:
-  const ModelFlow& flow_;
+  const profiler::ModelFlow& flow_;
   const std::vector<Stage>& stages_;
 };
 
 }  // namespace
 
-std::vector<StageLink> stage_links(const ModelFlow& flow, const std::vector<Stage>& stages) {
+std::vector<StageLink> stage_links(const profiler::ModelFlow& flow, const std::vector<Stage>& stages) {
   const Linker linker(flow, stages);
   std::map<std::pair<int, int>, StageLink> links;
   for (std::size_t s = 1; s < stages.size(); ++s)
-    linker.for_read(stages[s], [&](int place, int index, const ModelTensor& tensor) {
+    linker.for_read(stages[s], [&](int place, int index, const profiler::ModelTensor& tensor) {
       if (tensor.maker < 0) return;
       const int back = static_cast<int>(s), front = linker.stage_of(tensor.maker);
       StageLink& link = links.try_emplace({front, back}, StageLink{front, back, false, {}}).first->second;
-      if (tensor.output == ModelTensor::kAll)
+      if (tensor.output == profiler::ModelTensor::kAll)
         link.everything = true;
       else
         link.slots.emplace_back(linker.returned(front, index), place);
@@ -64,7 +64,7 @@ std::vector<StageLink> stage_links(const ModelFlow& flow, const std::vector<Stag
   return all;
 }
 
-std::vector<StageTensors> stage_tensors(const ModelFlow& flow, const std::vector<Stage>& stages) {
+std::vector<StageTensors> stage_tensors(const profiler::ModelFlow& flow, const std::vector<Stage>& stages) {
   const Linker linker(flow, stages);
   const auto count = [&](int cut) { return flow.is_unknown(cut) ? 0 : static_cast<int>(flow.at(cut).size()); };
   std::vector<StageTensors> all;
@@ -74,7 +74,7 @@ std::vector<StageTensors> stage_tensors(const ModelFlow& flow, const std::vector
     of.returned = count(stage.last_layer);
     of.takes_batch = stage.first_layer == 0;
     if (of.takes_batch) continue;
-    linker.for_read(stage, [&](int place, int, const ModelTensor& tensor) {
+    linker.for_read(stage, [&](int place, int, const profiler::ModelTensor& tensor) {
       if (tensor.maker < 0) of.batch.emplace_back(tensor.output, place);
     });
   }

@@ -30,8 +30,8 @@ struct StageTensors {
 
 /// Links by ascending front, then back stage. Each stage reads what it needs from whoever computes it: a tensor that passes through a stage
 /// unread is not sent there. Requires: stages that cover the layers of the flow.
-[[nodiscard]] std::vector<StageLink> stage_links(const ModelFlow& flow, const std::vector<Stage>& stages);
+[[nodiscard]] std::vector<StageLink> stage_links(const profiler::ModelFlow& flow, const std::vector<Stage>& stages);
 /// By stage. The first stage takes all inputs of the model.
-[[nodiscard]] std::vector<StageTensors> stage_tensors(const ModelFlow& flow, const std::vector<Stage>& stages);
+[[nodiscard]] std::vector<StageTensors> stage_tensors(const profiler::ModelFlow& flow, const std::vector<Stage>& stages);
 
 }  // namespace mptune::tuner
