@@ -20,13 +20,15 @@ bool needs_sizes(const LayerShape& shape) {
   });
 }
 
-// The first layer checks all inputs of the program. A value whose memory the layer writes to is no longer the input.
+// The first layer checks all inputs of the program. A layer that reads nothing looks where its first input lies: what it makes lies there
+// too. A value whose memory the layer writes to is no longer the input.
 TensorFlow flow_of(const LayerShape& shape, const std::set<int>& written) {
   std::set<int> read;
   for (const int node : shape.nodes) read.insert(shape.bound->graph.reads(node).begin(), shape.bound->graph.reads(node).end());
   const bool all = shape.first == 0 || needs_sizes(shape);
   TensorFlow flow;
   for (const int input : shape.inputs) flow.reads.push_back(all || read.contains(input));
+  if (!flow.reads.empty() && std::ranges::count(flow.reads, true) == 0) flow.reads[0] = true;
   for (const int output : shape.outputs) {
     const auto input = std::ranges::find(shape.inputs, output);
     const bool same = input != shape.inputs.end() && !written.contains(shape.bound->cuts.memory_of(output));

@@ -168,8 +168,9 @@ namespace {
 Tensors given_to(const TensorFlow& flow, const Tensors& inputs) {
   Tensors given = inputs;
   const auto there = std::ranges::find_if(inputs, &at::Tensor::defined);
-  for (std::size_t i = 0; i < given.size() && there != inputs.end(); ++i)
-    if (!given[i].defined() && i < flow.reads.size() && !flow.reads[i]) given[i] = at::empty({0}, there->options().requires_grad(false));
+  const auto options = there == inputs.end() ? at::TensorOptions() : there->options().requires_grad(false);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!given[i].defined() && i < flow.reads.size() && !flow.reads[i]) given[i] = at::empty({0}, options);
   return given;
 }
 
