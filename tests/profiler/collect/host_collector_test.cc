@@ -127,6 +127,41 @@ TEST(HostCollector, EdgesFollowLanesAndData) {
                                               std::pair("b back", "late")));
 }
 
+/// Two branches, each a stage on a device of its own, and a head that reads both.
+TEST(HostCollector, AStageThatGetsSeveralCopiesHasAnEdgeFromEach) {
+  HostCollector collector({{"cpu:0", "one", 1, 0}, {"cpu:1", "two", 1, 0}, {"cpu:2", "three", 1, 0}});
+  collector.start();
+  const auto origin = Clock::now();
+  const auto at = [&](int microseconds) { return origin + std::chrono::microseconds(microseconds); };
+  const auto tag = [](int stage, int microbatch) { return Tag{0, stage, microbatch, stage, 0}; };
+  for (int m = 0; m < 2; ++m) {
+    const auto name = [&](const std::string& what) { return collector.name(what + " " + std::to_string(m)); };
+    for (int branch = 0; branch < 2; ++branch) {
+      const std::string of = " of " + std::to_string(branch);
+      LaneLog& compute = collector.lane(branch, kComputeLane, "compute" + of);
+      compute.add(EventKind::forward, name("forward" + of), tag(branch, m), at(100 * m), at(100 * m + 5));
+      compute.add(EventKind::backward, name("backward" + of), tag(branch, m), at(100 * m + 60), at(100 * m + 70));
+      LaneLog& out = collector.lane(branch, copy_lane(2), "out" + of);
+      out.add_copy(name("copy" + of), {0, 2, m, -1, -1}, branch, {64, branch, 2}, at(100 * m + 10 + branch), at(100 * m + 20));
+      LaneLog& back = collector.lane(2, copy_lane(branch), "back" + of);
+      back.add_copy(name("gradient" + of), {0, branch, m, -1, -1}, 2, {64, 2, branch, true}, at(100 * m + 50), at(100 * m + 55));
+    }
+    LaneLog& head = collector.lane(2, kComputeLane, "head");
+    head.add(EventKind::forward, name("forward of head"), tag(2, m), at(100 * m + 21), at(100 * m + 30));
+    head.add(EventKind::backward, name("backward of head"), tag(2, m), at(100 * m + 30), at(100 * m + 40));
+  }
+  collector.add_step(0, at(0), at(200));
+  std::set<std::pair<std::string, std::string>> expected;
+  for (const std::string m : {" 0", " 1"})
+    for (const std::string branch : {" of 0", " of 1"}) {
+      expected.emplace("forward" + branch + m, "copy" + branch + m);
+      expected.emplace("copy" + branch + m, "forward of head" + m);
+      expected.emplace("backward of head" + m, "gradient" + branch + m);
+      expected.emplace("gradient" + branch + m, "backward" + branch + m);
+    }
+  EXPECT_EQ(edges_of(collector.stop(), EdgeKind::data), expected);
+}
+
 TEST(HostCollector, ParametersTakenBeforeTheFirstActionWaitForNoOtherDevice) {
   HostCollector collector(two_devices());
   collector.start();

@@ -42,6 +42,11 @@ TEST(Leaves, RequireGradientsWhereTheGivenDo) {
     EXPECT_EQ(leaves[i].data_ptr(), given[i].data_ptr());
   }
 }
+TEST(Leaves, OfUndefinedTensorsAreUndefined) {
+  const Tensors leaves = as_leaves({at::Tensor(), numbers(true)});
+  EXPECT_FALSE(leaves.at(0).defined());
+  EXPECT_TRUE(leaves.at(1).requires_grad());
+}
 
 TEST(MarkedOutputs, AreThoseThatAutogradWouldFindWithGradientsOn) {
   const at::Tensor raw = numbers(), leaf = numbers(true);
@@ -69,6 +74,18 @@ TEST(GraphPiece, PassesOnUnreadInputsWithoutACopy) {
   EXPECT_TRUE(at::equal(gradients[0], gradient * 3));
   EXPECT_EQ(gradients[1].data_ptr(), other.data_ptr());
   EXPECT_FALSE(gradients[2].defined());
+}
+
+TEST(GraphPiece, UndefinedInputsGetNoGradient) {
+  for (const bool any : {true, false}) {
+    GraphPiece piece{as_leaves({at::Tensor(), numbers(true)}), {}, {}};
+    set_roots(piece, {piece.inputs[1] * 3, piece.inputs[0]});
+    const Tensors gradients = backward_through(piece, any ? Tensors{at::ones({2, 3}), {}} : Tensors{});
+    ASSERT_EQ(gradients.size(), 2U);
+    EXPECT_FALSE(gradients[0].defined());
+    EXPECT_EQ(gradients[1].defined(), any);
+    EXPECT_TRUE(!any || at::equal(gradients[1], at::full({2, 3}, 3.0)));
+  }
 }
 
 TEST(GraphPiece, AddsUpWhatIsReadAndHandedOn) {

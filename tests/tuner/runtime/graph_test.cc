@@ -1,0 +1,186 @@
+// Random models whose stages read what stages long before them computed: the un-pipelined step's loss and gradients.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/model/model_flow.h"
+#include "random_graph.h"
+#include "reference.h"
+#include "stage_loop.h"
+#include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/stage_links.h"
+
+namespace mptune::testing {
+namespace {
+
+constexpr int kGraphBatch = 8;
+constexpr int kGraphCases = 240;
+
+/// Kinds of exchange that the cases are to cover.
+struct Exchanges {
+  int over_a_stage = 0;   ///< links that leave out stages between
+  int three_readers = 0;  ///< tensors sent to three stages or more
+  int twice = 0;          ///< tensors that a stage takes at two places
+  int of_the_batch = 0;   ///< stages behind the first that read inputs of the model
+  int batch_alone = 0;    ///< those that read nothing else
+  int unread_behind = 0;  ///< stages that send nothing to any other
+  int everything = 0;     ///< cuts of which it is not known what crosses them
+  int exact = 0, inexact = 0;
+  int replicated = 0, recomputing = 0;
+  std::set<std::string> schedules;
+
+  void count(const profiler::ModelFlow& flow, const Plan& plan) {
+    schedules.insert(plan.schedule);
+    replicated += has_replicas(plan) ? 1 : 0;
+    recomputing += std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute != Recompute{}; }) ? 1 : 0;
+    const auto links = tuner::stage_links(flow, plan.stages);
+    const auto tensors = tuner::stage_tensors(flow, plan.stages);
+    std::map<std::pair<int, int>, std::set<int>> sent_to;
+    std::set<int> senders, receivers;
+    for (const tuner::StageLink& link : links) {
+      senders.insert(link.front);
+      receivers.insert(link.back);
+      over_a_stage += link.back > link.front + 1 ? 1 : 0;
+      everything += link.everything ? 1 : 0;
+      std::set<int> fronts;
+      for (const auto& [front, back] : link.slots) {
+        twice += fronts.insert(front).second ? 0 : 1;
+        sent_to[{link.front, front}].insert(link.back);
+      }
+    }
+    for (const auto& [sent, stages] : sent_to) three_readers += stages.size() > 2 ? 1 : 0;
+    for (int s = 0; s < plan.num_stages(); ++s) {
+      const bool reads_batch = !tensors[as_index(s)].batch.empty();
+      of_the_batch += reads_batch ? 1 : 0;
+      batch_alone += reads_batch && !receivers.contains(s) ? 1 : 0;
+      unread_behind += s + 1 < plan.num_stages() && !senders.contains(s) ? 1 : 0;
+    }
+  }
+};
+
+class GraphCase {
+ public:
+  explicit GraphCase(std::mt19937& random) : random_(random), shape_(random_graph(random)) {
+    while (!plan_) plan_ = possible_plan();
+    for (Stage& stage : plan_->stages) stage.recompute = recompute(stage);
+    plan_->options.idle_devices_help = below(4) == 0;
+  }
+
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+  [[nodiscard]] const GraphShape& shape() const { return shape_; }
+  [[nodiscard]] std::string text() const {
+    std::string text = plan_->schedule + ", " + std::to_string(plan_->num_microbatches()) + " micro-batches, stages";
+    for (const Stage& stage : plan_->stages)
+      text += " " + std::to_string(stage.last_layer) + "x" + std::to_string(stage.devices.size()) + "r" +
+              std::to_string(static_cast<int>(stage.recompute.mode));
+    return text;
+  }
+
+ private:
+  int below(int count) { return static_cast<int>(random_() % static_cast<std::uint32_t>(count)); }
+
+  std::optional<Plan> possible_plan() {
+    struct Kind {
+      const char* schedule;
+      int per_device;
+    };
+    static const std::vector<Kind> kinds{{"gpipe", 1},       {"gpipe", 2}, {"1f1b", 1}, {"zb1p", 1},
+                                         {"interleaved", 2}, {"list", 1},  {"list", 2}, {"zbv", 2}};
+    const Kind kind = kinds[as_index(below(static_cast<int>(kinds.size())))];
+    PlanOptions options;
+    options.virtual_stages = kind.per_device;
+    options.stages = (1 + below(3)) * kind.per_device;
+    options.schedule = kind.schedule;
+    options.batch = kGraphBatch;
+    options.layers = static_cast<int>(shape_.layers.size());
+    options.microbatches = 1 + below(5);
+    if (options.stages > options.layers) return std::nullopt;
+    options.cuts = cuts(options.layers, options.stages);
+    int devices = options.stages / kind.per_device;
+    if (kind.per_device == 1 && below(3) == 0) {
+      for (int s = 0; s < options.stages; ++s) options.replicas.push_back(1 + below(2));
+      devices = std::accumulate(options.replicas.begin(), options.replicas.end(), 0);
+    }
+    options.devices = device_names(devices);
+    try {
+      return make_plan(options);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  std::vector<int> cuts(int layers, int stages) {
+    std::set<int> cuts;
+    while (static_cast<int>(cuts.size()) + 1 < stages) cuts.insert(1 + below(layers - 1));
+    return {cuts.begin(), cuts.end()};
+  }
+
+  Recompute recompute(const Stage& stage) {
+    const int which = below(4);
+    if (which < 2) return {};
+    if (which == 2) return {Recompute::Mode::all, {}, {}};
+    Recompute some{Recompute::Mode::some, {}, {}};
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
+      if (below(2) == 0) some.layers.push_back(layer);
+    if (below(2) == 0) some.microbatches = {0};
+    return some.layers.empty() ? Recompute{} : some;
+  }
+
+  std::mt19937& random_;
+  GraphShape shape_;
+  std::optional<Plan> plan_;
+};
+
+/// The loop's layers do not say what they read: it is the chain of their forwards.
+void check_gradients(const GraphCase& graph, const Batch& batch, bool exact) {
+  const StageLoop loop = run_stage_loop(graph_model(graph.shape(), false), graph.plan(), batch);
+  const TensorsByName expected = sum_ascending(loop, graph.plan());
+  Pipeline pipeline(graph_model(graph.shape()), graph.plan(), {}, shared_core_devices(graph.plan()));
+  (void)pipeline.step(batch.inputs, batch.target);
+  const StepResult result = pipeline.step(batch.inputs, batch.target);
+  EXPECT_NEAR(result.loss, loop.loss, 1e-12 * std::max(1.0, std::abs(loop.loss)));
+  double largest = 0;
+  for (const auto& [name, sum] : expected) largest = std::max(largest, sum.norm().item<double>());
+  for (const NamedTensor& parameter : pipeline.named_parameters()) {
+    const at::Tensor gradient = parameter.tensor.grad();
+    const auto sum = expected.find(parameter.name);
+    if (sum == expected.end()) {
+      EXPECT_TRUE(!gradient.defined() || gradient.count_nonzero().item<std::int64_t>() == 0) << parameter.name << " reaches no loss";
+      continue;
+    }
+    ASSERT_TRUE(gradient.defined()) << parameter.name;
+    EXPECT_TRUE(!exact || at::equal(gradient, sum->second)) << parameter.name;
+    const double most = 1e-5 * std::max(sum->second.norm().item<double>(), 1e-3 * largest);
+    EXPECT_LE((gradient - sum->second).norm().item<double>(), most) << parameter.name;
+  }
+}
+
+// Of a sum of two gradients the order does not matter. Of three, a stage that reads a tensor twice adds its own two first.
+TEST(Graph, EveryPlanEqualsTheUnpipelinedStep) {
+  std::mt19937 random(1);
+  Exchanges seen;
+  for (int i = 0; i < kGraphCases && !::testing::Test::HasFailure(); ++i) {
+    const GraphCase graph(random);
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + graph.text());
+    const Model model = graph_model(graph.shape());
+    const bool exact = most_reads(graph.shape()) <= 2;
+    ++(exact ? seen.exact : seen.inexact);
+    seen.count(profiler::ModelFlow(model.layers()), graph.plan());
+    check_gradients(graph, synthetic_batch(model.sample(), kGraphBatch, static_cast<std::uint64_t>(i)), exact);
+  }
+  for (const int count : {seen.over_a_stage, seen.three_readers, seen.twice, seen.of_the_batch, seen.batch_alone, seen.unread_behind,
+                          seen.everything, seen.exact, seen.inexact, seen.replicated, seen.recomputing})
+    EXPECT_GT(count, 5);
+  EXPECT_EQ(seen.schedules.size(), 6U);
+}
+
+}  // namespace
+}  // namespace mptune::testing
