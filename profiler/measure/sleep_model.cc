@@ -233,6 +233,8 @@ class SleepFlow {
     std::vector<int> returned;
     for (int t = 0; t < static_cast<int>(tensors_.size()); ++t)
       if (tensors_[as_index(t)].maker == layer_) returned.push_back(t);
+    // Those with gradient first: what times a layer's backward looks at the first.
+    std::ranges::stable_partition(returned, [&](int t) { return !tensors_[as_index(t)].gradient_readers.empty(); });
     for (const int t : returned) step.made.push_back(output(tensors_[as_index(t)]));
     if (step.made.empty()) {
       step.made.emplace_back();  // for the loss, or for nobody
