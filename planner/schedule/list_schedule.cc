@@ -42,7 +42,8 @@ class ListScheduler {
       if (schedule.rows_from != RowsFrom::search && missing_for(schedule, layout_).empty()) consider_order(schedule.rows(layout_, costs_));
     consider_greedy();
     improve();
-    return held_back(layout_, costs_, std::move(frugal_.rows));
+    Rows rows = held_back(layout_, costs_, frugal_.rows);
+    return chain_ && chain_->run(rows) < 0 ? std::move(frugal_.rows) : rows;
   }
 
  private:

@@ -10,8 +10,6 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kSetsTried = 10;  // of layers to recompute, before one fits: each takes as long as a simulation
-
 // Most bytes over a cap, and the device.
 std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
   std::pair<std::int64_t, std::size_t> most{0, 0};
@@ -32,8 +30,9 @@ double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::i
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
-    worked(kSetsTried * actions, 0);
-    plan = with_least_recompute(std::move(plan), caps, cost_);
+    LeastRecompute least = with_least_recompute(std::move(plan), caps, cost_);
+    worked(least.worked, 0);
+    plan = std::move(least.plan);
     peaks = cost_.peak_bytes(plan);
   }
   const auto [over, device] = excess(peaks, caps);

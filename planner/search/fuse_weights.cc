@@ -22,8 +22,8 @@ void fuse(std::vector<Action>& row, int stage, int first, int last) {
 
 class Fusing {
  public:
-  Fusing(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost)
-      : plain_(plain), caps_(caps), cost_(cost), best_(plain), sizes_(plain.plan.stages.size(), 1) {
+  Fusing(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost, std::int64_t most_simulated)
+      : plain_(plain), caps_(caps), cost_(cost), most_simulated_(most_simulated), best_(plain), sizes_(plain.plan.stages.size(), 1) {
     const int m = plain.plan.num_microbatches();
     for (int size = 1; size < m; size *= 2) choices_.push_back(size);
     choices_.push_back(m);
@@ -41,7 +41,8 @@ class Fusing {
     bool improved = false;
     for (std::size_t s = 0; s < sizes_.size(); ++s)
       for (const int size : choices_)
-        if (size != sizes_[s] && (size == 1 || pays(plain_.plan.stages[s], size))) improved |= improves(s, size);
+        if (simulated_ < most_simulated_ && size != sizes_[s] && (size == 1 || pays(plain_.plan.stages[s], size)))
+          improved |= improves(s, size);
     return improved;
   }
 
@@ -64,23 +65,23 @@ class Fusing {
     std::vector<int> sizes = sizes_;
     sizes[stage] = size;
     Plan plan = with_fused_weights(plain_.plan, sizes);
-    if (plan == best_.plan || !fits(plan)) return false;
+    if (plan == best_.plan) return false;
     Prediction prediction = predict(plan, cost_);
     ++simulated_;
-    if (prediction.step_s >= best_.prediction.step_s) return false;
+    if (prediction.step_s >= best_.prediction.step_s || !fits(prediction)) return false;
     best_ = {std::move(plan), std::move(prediction)};
     sizes_ = std::move(sizes);
     return true;
   }
 
-  [[nodiscard]] bool fits(const Plan& plan) const {
-    const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
-    return std::ranges::equal(peaks, caps_, [](std::int64_t peak, std::int64_t cap) { return cap <= 0 || peak <= cap; });
+  [[nodiscard]] bool fits(const Prediction& prediction) const {
+    return std::ranges::equal(prediction.peak_bytes, caps_, [](std::int64_t peak, std::int64_t cap) { return cap <= 0 || peak <= cap; });
   }
 
   const Candidate& plain_;
   const std::vector<std::int64_t>& caps_;
   const CostModel& cost_;
+  std::int64_t most_simulated_;
   Candidate best_;
   std::vector<int> sizes_;    // per stage
   std::vector<int> choices_;  // ascending
@@ -101,8 +102,9 @@ Plan with_fused_weights(Plan plan, const std::vector<int>& sizes) {
   return plan;
 }
 
-FusedSearch fuse_weights(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost) {
-  return Fusing(plain, caps, cost).run();
+FusedSearch fuse_weights(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost,
+                         std::int64_t most_simulated) {
+  return Fusing(plain, caps, cost, most_simulated).run();
 }
 
 }  // namespace mptune::planner

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct FusedSearch {
 };
 
 /// Looks for the group sizes (1, 2, 4 .. and all micro-batches) that make a plan's step shortest within `caps` (per device of the plan, 0:
-/// none). Changes one stage at a time, until no such change helps: another choice of several stages at once may be faster.
-[[nodiscard]] FusedSearch fuse_weights(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost);
+/// none). Changes one stage at a time, until no such change helps or `most_simulated` plans were simulated: another choice of several
+/// stages at once may be faster.
+[[nodiscard]] FusedSearch fuse_weights(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost,
+                                       std::int64_t most_simulated = std::numeric_limits<std::int64_t>::max());
 
 }  // namespace mptune::planner

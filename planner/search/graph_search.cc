@@ -243,9 +243,10 @@ SearchResult search_graph(const SearchSpace& space, const CostModel& cost) {
   return GraphSearch(space, cost).run();
 }
 
-std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share) {
-  std::vector<Candidate> all = memory_front(space, CostModel(as_chain(cost.profile())), share);
+std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share, const std::vector<Candidate>& known) {
+  std::vector<Candidate> all = memory_front(space, CostModel(as_chain(cost.profile())), share, {});
   for (Candidate& candidate : all) candidate.prediction = predict(candidate.plan, cost);
+  all.insert(all.end(), known.begin(), known.end());
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
   std::vector<Candidate> front;
   for (Candidate& candidate : all)

@@ -18,8 +18,9 @@ namespace mptune::planner {
 /// ranges of the profile's order of layers; other orders are not tried. Proved is only what reaches graph_bound_ns().
 [[nodiscard]] SearchResult search_graph(const SearchSpace& space, const CostModel& cost);
 
-/// memory_front() for such a cost model: the front of the graph as a chain, priced as the graph that it is.
-[[nodiscard]] std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share);
+/// memory_front() for such a cost model: the front of the graph as a chain, priced as the graph that it is, and the plans `known`.
+[[nodiscard]] std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share,
+                                                 const std::vector<Candidate>& known);
 
 /// Nanoseconds below which no step of the space lies, whatever its stages, rows and devices: all work over all devices, or what one
 /// micro-batch alone takes along the longest path of layers. Fused weight gradients are not covered.

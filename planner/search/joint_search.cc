@@ -222,7 +222,8 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
 PartitionResult JointSearch::run(const FamilyState& state, PartitionProblem& problem) {
   problem.known = &rated_.of(problem);
   PartitionResult result = partition(problem, cost_);
-  const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
+  const std::int64_t plan = problem.recompute_for_memory ? 2 : 1;  // its peaks take as long as its simulation
+  const std::int64_t actions = 2 * plan * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
   evaluator_.worked(
       result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * schedule_info(state.family.schedule).relative_cost,
       result.simulated);

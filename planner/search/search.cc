@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "planner/cost/variants.h"
 #include "planner/field.h"
 #include "planner/helping.h"
 #include "planner/parallelism.h"
@@ -17,7 +19,10 @@ namespace mptune {
 namespace {
 
 constexpr int kMostFused = 4;                       // plans whose weight gradients are fused
-constexpr std::int64_t kSlowerKindWorkDivisor = 4;  // the slower kind gets 1 / this of the work that is left
+constexpr std::int64_t kFusedWorkDivisor = 16;      // each gets 1 / this of the work that is left
+constexpr std::int64_t kLeastFused = 64;            // and is simulated with as many group sizes in any case
+constexpr std::int64_t kHalfMemoryWorkDivisor = 8;  // the search within half the memory gets 1 / this of the work that is left
+constexpr std::int64_t kSlowerKindWorkDivisor = 8;  // the slower kind gets 1 / this of the work that is left
 
 std::vector<std::int64_t> caps_of(const SearchSpace& space) {
   std::vector<std::int64_t> caps = space.memory_bytes;
@@ -75,7 +80,8 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
                      planner::RatedFamilies& rated) {
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
-  const SearchSpace rest = rest_of(space, evaluator);
+  SearchSpace rest = rest_of(space, evaluator);
+  rest.most_actions /= kHalfMemoryWorkDivisor;
   planner::JointSearch within(rest, cost, capped(caps_of(space), half), 1, rated);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
@@ -135,7 +141,10 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
     if (tried == kMostFused || evaluator.stopped()) break;
     if (candidate.plan.num_stages() < 2 || !planner::splits_backward(candidate.plan)) continue;
     ++tried;
-    planner::FusedSearch found = planner::fuse_weights(candidate, caps_of(space, candidate.plan), cost);
+    const std::int64_t actions = std::int64_t{2} * candidate.plan.num_stages() * candidate.plan.num_microbatches();
+    const std::int64_t most = std::max<std::int64_t>(kLeastFused, evaluator.work_left() / (kFusedWorkDivisor * actions));
+    planner::FusedSearch found = planner::fuse_weights(candidate, caps_of(space, candidate.plan), cost, most);
+    evaluator.worked(found.simulated * actions, 0);
     result.simulated += found.simulated;
     if (found.faster) faster.push_back(std::move(*found.faster));
   }
@@ -145,6 +154,22 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
   result.complete = false;
   result.lower_bound_s = 0;
   if (space.improved) space.improved(result.ranked.front());
+}
+
+// Those of the space's devices and the cost model's execution variant, fastest first.
+std::vector<Candidate> known_of(const SearchSpace& space, const CostModel& cost, const std::vector<Candidate>& known) {
+  const auto in_space = [&](const std::string& device) {
+    return std::ranges::find(space.devices, device) != space.devices.end() ||
+           std::ranges::find(space.whole_machine, device) != space.whole_machine.end();
+  };
+  std::vector<Candidate> of;
+  for (const Candidate& candidate : known) {
+    ExecutionOptions options = planner::options_in(cost.variant(), candidate.plan.devices);
+    options.idle_devices_help = candidate.plan.options.idle_devices_help;
+    if (options == candidate.plan.options && std::ranges::all_of(candidate.plan.devices, in_space)) of.push_back(candidate);
+  }
+  std::ranges::stable_sort(of, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+  return of;
 }
 
 SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner::JointSearch& search, std::int64_t half) {
@@ -163,6 +188,7 @@ SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner:
   result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
   result.stages_per_device = search.stages_per_device();
   add_fused(space, cost, search.evaluator(), result);
+  result.worked = space.most_actions - search.evaluator().work_left();
   add_beyond(search.evaluator().beyond(), result);
   add_places(half, result);
   return result;
@@ -191,20 +217,28 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   return result;
 }
 
-std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share) {
+std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share, const std::vector<Candidate>& known) {
   check(space, cost);
-  if (!cost.is_chain()) return planner::graph_front(space, cost, share);
+  if (!cost.is_chain()) return planner::graph_front(space, cost, share, known);
+  const std::vector<Candidate> seen = known_of(space, cost, known);
   std::vector<Candidate> front;
   std::vector<std::int64_t> caps = caps_of(space);
   SearchSpace rest = space;
   rest.keep = 1;
   rest.improved = nullptr;
   planner::RatedFamilies rated;
+  std::int64_t cap = std::numeric_limits<std::int64_t>::max();
   while (true) {
+    const auto fitting = std::ranges::find_if(seen, [&](const Candidate& candidate) { return planner::most_bytes(candidate) <= cap; });
+    const Candidate* fastest = fitting == seen.end() ? nullptr : &*fitting;
+    rest.longest_s = fastest == nullptr ? space.longest_s : fastest->prediction.step_s;
     planner::JointSearch search(rest, cost, caps, 1, rated);
-    search.one_stage();
-    search.pipelines();
-    const Candidate* fastest = search.evaluator().ranking().fastest();
+    if (fastest == nullptr || !front.empty()) {
+      search.one_stage();
+      search.pipelines();
+      const Candidate* found = search.evaluator().ranking().fastest();
+      if (found != nullptr && (fastest == nullptr || found->prediction.step_s < fastest->prediction.step_s)) fastest = found;
+    }
     if (fastest == nullptr) return front;
     // The new plan needs less memory: earlier plans that are not faster leave the front. (Lower caps may change rows for the better.)
     while (!front.empty() && front.back().prediction.step_s >= fastest->prediction.step_s) front.pop_back();
@@ -214,7 +248,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     const std::int64_t peak = planner::most_bytes(front.back());
     const auto next = static_cast<std::int64_t>(static_cast<double>(peak) * share);
     if (peak < 2) return front;
-    const std::int64_t cap = std::clamp<std::int64_t>(next, 1, peak - 1);
+    cap = std::clamp<std::int64_t>(next, 1, peak - 1);
     caps = capped(caps_of(space), cap);
     rest.whole_machine_memory_bytes = capped({space.whole_machine_memory_bytes}, cap).front();
   }

@@ -159,9 +159,12 @@ struct SearchResult {
 /// Step time against memory: first the fastest plan of the space, then repeatedly the fastest whose largest peak is below the previous
 /// plan's and at most `share` of it, until no plan fits. With share 1: the whole Pareto front. Each plan is proved optimal or the best
 /// found. Memory falls and time rises from plan to plan. The limits of the space hold for all searches together.
-[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
+/// `known`: plans that a search of this space ranked. The fastest of them is the first, and of those that fit further caps none is slower.
+[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share,
+                                                  const std::vector<Candidate>& known = {});
 /// The same over all of `space.variants` and `space.divisions`.
-[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share);
+[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share,
+                                                  const std::vector<Candidate>& known = {});
 
 /// What users state of one plan. Without `cuts`, stages have equal layer counts. stage_devices() of the schedule places the stages; with
 /// `actions`, a stage is on the device whose row has it. There is no profile: schedules that depend on costs use the default StageCosts.

@@ -195,7 +195,7 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
   return results.size() == 1 ? std::move(results.front()) : merge(space, results);
 }
 
-std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share) {
+std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share, const std::vector<Candidate>& known) {
   std::vector<Candidate> all;
   std::vector<Division> divisions = space.divisions;
   if (divisions.empty()) divisions.push_back({space.devices, space.memory_bytes});
@@ -205,7 +205,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& pro
       part.devices = division.devices;
       part.memory_bytes = division.memory_bytes;
       part.most_actions = std::max<std::int64_t>(1, space.most_actions / std::ssize(divisions));
-      const std::vector<Candidate> front = memory_front(part, CostModel(profile, each), share);
+      const std::vector<Candidate> front = memory_front(part, CostModel(profile, each), share, known);
       all.insert(all.end(), front.begin(), front.end());
     }
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });

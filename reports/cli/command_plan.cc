@@ -41,7 +41,7 @@ constexpr double kFrontShare = 0.85;
 /// Limits of the work without --time, in simulated actions: the same plans on every machine, after some seconds at most as a rule.
 constexpr std::int64_t kSearchActions = 4'000'000;
 constexpr std::int64_t kPoolActions = 2 * kSearchActions;  // many lists of devices
-constexpr std::int64_t kFrontActions = 1'000'000;
+constexpr std::int64_t kFrontActions = 400'000;
 /// The same for each second of --time: searches share the work out to their parts.
 constexpr double kActionsPerSecond = 600'000;
 /// The part of --time that the search for the best plan may use; the front of time against memory gets the rest.
@@ -174,11 +174,11 @@ Error no_plan(const SearchSpace& space, const SearchResult& result, const Profil
   return nothing_fits(space, result, CostModel(profile, space.variants.front()));
 }
 
-std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, SearchLimit& limit) {
+std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, const SearchResult& result, SearchLimit& limit) {
   limit.bound(1, kFrontActions, space);
   space.improved = {};
   if (SearchLimit::interrupted()) return {};
-  return memory_front(space, profile, kFrontShare);
+  return memory_front(space, profile, kFrontShare, result.ranked);
 }
 
 /// The front is that of the division of the best plan, and so are the caps that the report tells of.
@@ -211,7 +211,7 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   if (found.result.ranked.empty()) throw no_plan(space, found.result, profile, limit);
   found.runs = set_apart_not_executable(found.result);
   if (!space.divisions.empty()) narrow_to_fastest(found, space);
-  if (!found.objective) found.front = front_of(space, profile, limit);
+  if (!found.objective) found.front = front_of(space, profile, found.result, limit);
   found.search_s = limit.elapsed_s();
   space.improved = {};
   space.stop = {};

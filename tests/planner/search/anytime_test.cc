@@ -255,5 +255,28 @@ TEST(MemoryFront, StepsDownByItsShare) {
   }
 }
 
+TEST(MemoryFront, BeginsWithThePlansThatAreKnown) {
+  std::mt19937 random(56);
+  for (int round = 0; round < 5; ++round) {
+    const CostModel cost(make_profile(testing::random_shape(random, 6, 2), testing::random_factors(random, 6)));
+    SearchSpace space = space_of(2, 12);
+    space.schedules = {"naive", "gpipe", "1f1b"};
+    const std::vector<Candidate> known = search_plans(space, cost).ranked;
+    const std::vector<Candidate> front = memory_front(space, cost, 0.8, known);
+    ASSERT_FALSE(front.empty());
+    EXPECT_EQ(front[0].plan, known[0].plan);
+    for (const Candidate& candidate : known) {
+      const auto dominates = [&](const Candidate& point) {
+        return point.prediction.step_s <= candidate.prediction.step_s && 4 * most_bytes(point) <= 5 * most_bytes(candidate);
+      };
+      EXPECT_TRUE(std::ranges::any_of(front, dominates)) << round << " " << describe(candidate.plan);
+    }
+    space.stop = [](double) { return true; };
+    const std::vector<Candidate> first = memory_front(space, cost, 0.8, known);
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(first[0].plan, known[0].plan);
+  }
+}
+
 }  // namespace
 }  // namespace mptune::planner
