@@ -11,7 +11,7 @@ namespace mptune::planner {
 namespace {
 
 // Most sets of a front; of more, every second one is dropped.
-constexpr std::size_t kMostSets = 256;
+constexpr std::size_t kMostSets = 512;
 
 // A set of some of the layers.
 struct Set {
