@@ -293,7 +293,7 @@ void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.recompute_for_memory = true;
   problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedRatio);
-  if (!rows_are_fixed) {  // every node may need a simulation, and peaks that take as long
+  if (!rows_are_fixed || state.family.virtual_stages > 1) {  // every node may need a simulation, and peaks that take as long
     const std::int64_t actions = 4 * state.family.stages() * std::ssize(state.family.sizes) * schedule_info(problem.schedule).relative_cost;
     problem.most_nodes = std::max<std::int64_t>(64, std::min(problem.most_nodes, evaluator_.work_left() / 4 / actions));
   }
