@@ -243,6 +243,15 @@ SearchResult search_graph(const SearchSpace& space, const CostModel& cost) {
   return GraphSearch(space, cost).run();
 }
 
+namespace {
+
+bool fits_below(const Candidate& before, const Candidate& next, double share) {
+  const auto most = static_cast<double>(most_bytes(before));
+  return most_bytes(next) < most_bytes(before) && static_cast<double>(most_bytes(next)) <= share * most;
+}
+
+}  // namespace
+
 std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share, const std::vector<Candidate>& known) {
   std::vector<Candidate> all = memory_front(space, CostModel(as_chain(cost.profile())), share, {});
   for (Candidate& candidate : all) candidate.prediction = predict(candidate.plan, cost);
@@ -250,7 +259,7 @@ std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& co
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
   std::vector<Candidate> front;
   for (Candidate& candidate : all)
-    if (front.empty() || most_bytes(candidate) < most_bytes(front.back())) front.push_back(std::move(candidate));
+    if (front.empty() || fits_below(front.back(), candidate, share)) front.push_back(std::move(candidate));
   return front;
 }
 
