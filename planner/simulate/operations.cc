@@ -6,51 +6,11 @@
 #include <span>
 
 #include "planner/helping.h"
+#include "planner/simulate/stage_prices.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
 namespace {
-
-// Nanoseconds of some work with all neighbours idle, and what is added with all of them busy.
-struct Price {
-  std::int64_t alone = 0;
-  std::int64_t extra = 0;
-};
-
-struct StagePrices {
-  Price forward;
-  Price backward;
-  Price input;   // gradients of inputs
-  Price weight;  // gradients of weights
-  Price early;   // recomputation before the gradient has arrived
-  Price inside;  // recomputation within the backward, once the gradient has arrived
-};
-
-// The slow-down of a part is in proportion to its time, and at most that of the whole: the part may have been measured longer than the
-// whole.
-Price part_of(const Price& whole, std::int64_t alone) {
-  const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
-  return {alone, std::llround(static_cast<double>(whole.extra) * std::min(1.0, share))};
-}
-
-// Sums over layers, in whole nanoseconds.
-struct StageTimes {
-  std::int64_t forward = 0;
-  std::int64_t backward = 0;
-  std::int64_t forward_busy = 0;
-  std::int64_t backward_busy = 0;
-  std::int64_t backward_input = 0;
-  std::int64_t backward_weight = 0;
-
-  void add(const LayerTimes& times) {
-    forward += to_ns(times.forward_s);
-    backward += to_ns(times.backward_s);
-    forward_busy += to_ns(times.forward_busy_s);
-    backward_busy += to_ns(times.backward_busy_s);
-    backward_input += to_ns(times.backward_input_s);
-    backward_weight += to_ns(times.backward_weight_s);
-  }
-};
 
 class Lister {
  public:
@@ -351,32 +311,9 @@ class Lister {
     const int device = device_of(stage(s), microbatch);
     for (const Priced& known : priced_)
       if (known.stage == s && known.device == device && known.samples == samples) return known.prices;
-    priced_.push_back({s, device, samples, price(stage(s), device, samples)});
-    return priced_.back().prices;
-  }
-
-  StagePrices price(const Stage& of, int device, int samples) {
-    StageTimes all;
-    StageTimes early;
-    StageTimes inside;
-    const int first_early = first_recomputed_early(of);
-    for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
-      const LayerTimes times = cost_.layer(devices_[as_index(device)], layer, samples);
-      all.add(times);
-      if (recomputes_layer(of.recompute, layer)) (layer < first_early ? inside : early).add(times);
-    }
     const bool slowed = result_.neighbours[as_index(device)] > 0;
-    const auto price = [&](std::int64_t alone, std::int64_t busy) {
-      return Price{alone, slowed ? std::max<std::int64_t>(0, busy - alone) : 0};
-    };
-    StagePrices prices;
-    prices.forward = price(all.forward, all.forward_busy);
-    prices.backward = price(all.backward, all.backward_busy);
-    prices.early = price(early.forward, early.forward_busy);
-    prices.inside = price(inside.forward, inside.forward_busy);
-    prices.input = part_of(prices.backward, all.backward_input);
-    prices.weight = part_of(prices.backward, all.backward_weight);
-    return prices;
+    priced_.push_back({s, device, samples, stage_prices(stage(s), cost_, devices_[as_index(device)], samples, slowed)});
+    return priced_.back().prices;
   }
 
   struct Priced {
