@@ -47,13 +47,16 @@ class GraphSearch {
     return Choices(space, cost, caps_of(space)).counts();
   }
 
-  // Its plans are feasible in the graph, too, and hardly slower there: nothing has to pass through stages that do not read it.
+  // Where each layer reads the one before it, the chain of these edges alone: its bounds hold for the graph. Else the chain that passes on
+  // what later layers read. Either has plans that are as good in the graph, or nearly.
   SearchResult search_as_chain() {
     SearchSpace chain = space_;
     chain.most_actions = space_.most_actions / kChainWorkDivisor;
     chain.improved = nullptr;
     if (space_.stop) chain.stop = [this](double part) { return space_.stop(kChainTime * part); };
-    SearchResult result = search_plans(chain, CostModel(as_chain(cost_.profile())));
+    const std::optional<Profile> relaxed = backbone(cost_.profile());
+    relaxed_ = relaxed.has_value();
+    SearchResult result = search_plans(chain, CostModel(relaxed ? *relaxed : as_chain(cost_.profile())));
     evaluator_.worked(result.worked, result.simulated);
     return result;
   }
@@ -179,11 +182,14 @@ class GraphSearch {
     evaluator_.worked(kListRatings * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   }
 
-  // Bounds of the chain say nothing about the graph: only what was seen stays.
-  static void forget_proofs(SearchResult& result) {
+  // Of the chain's proofs only bounds of a relaxed chain say something about the graph. `ratio`: step of the chain's best plan over that
+  // of the graph's.
+  void forget_proofs(double ratio, SearchResult& result) const {
     for (RejectedClass& each : result.classes) {
+      each.time_ratio *= ratio;
       if (each.why == RejectedClass::Why::seen_and_proved) each.why = RejectedClass::Why::seen;
-      if (each.why == RejectedClass::Why::none_faster || each.why == RejectedClass::Why::slower_by_bound)
+      const bool bounded = each.why == RejectedClass::Why::slower_by_bound && relaxed_ && each.time_ratio > 1;
+      if (each.why == RejectedClass::Why::none_faster || (each.why == RejectedClass::Why::slower_by_bound && !bounded))
         each.why = RejectedClass::Why::not_reached;
     }
     if (result.stages_per_device.end == StagesPerDevice::End::slower) result.stages_per_device.end = StagesPerDevice::End::not_reached;
@@ -191,21 +197,34 @@ class GraphSearch {
 
   SearchResult result_of(SearchResult chain) {
     SearchResult result = std::move(chain);
+    const std::vector<Candidate> of_chain = std::move(result.ranked);
+    const double chain_bound_s = relaxed_ ? result.lower_bound_s : 0;
     result.ranked = evaluator_.ranking().ranked();
     result.simulated = evaluator_.result().simulated;
     result.worked = space_.most_actions - evaluator_.work_left();
     if (result.ranked.empty()) return result;
-    forget_proofs(result);
+    forget_proofs(of_chain.empty() ? 1 : of_chain.front().prediction.step_s / result.ranked.front().prediction.step_s, result);
     for (NotExecutable& plan : result.not_executable) plan.candidate.prediction = predict(plan.candidate.plan, cost_);
     const Candidate& best = result.ranked.front();
     std::erase_if(result.not_executable,
                   [&](const NotExecutable& plan) { return plan.candidate.prediction.step_s >= best.prediction.step_s; });
-    const double bound_s = static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9;
+    // The chain's bound covers the devices that schedules give to stages. A plan with others is in a larger space.
+    const bool in_chain = std::ranges::any_of(of_chain, [&](const Candidate& other) { return same_places(other.plan, best.plan); });
+    const double bound_s = std::max(in_chain ? chain_bound_s : 0, static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9);
     result.lower_bound_s = fuses_weights(best.plan) ? 0 : std::min(bound_s, best.prediction.step_s);
     result.complete = !fuses_weights(best.plan) && bound_s >= best.prediction.step_s;
     find_places(result);
     if (space_.improved) space_.improved(best);
     return result;
+  }
+
+  static bool same_places(const Plan& a, const Plan& b) {
+    const auto devices = [](const Plan& plan) {
+      std::vector<std::vector<int>> of;
+      for (const Stage& stage : plan.stages) of.push_back(stage.devices);
+      return of;
+    };
+    return a.devices == b.devices && devices(a) == devices(b);
   }
 
   // The best in half the memory is the chain's, as far as it is still listed.
@@ -235,6 +254,7 @@ class GraphSearch {
   Evaluator evaluator_;
   std::vector<int> counts_;
   std::set<GraphState> seen_;
+  bool relaxed_ = false;  ///< the chain's bounds hold for the graph
 };
 
 }  // namespace

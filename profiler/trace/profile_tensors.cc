@@ -86,4 +86,14 @@ Profile as_chain(const Profile& profile) {
   return chain;
 }
 
+std::optional<Profile> backbone(const Profile& profile) {
+  Profile chain = profile;
+  std::erase_if(chain.edges, [](const LayerEdge& edge) { return edge.to != edge.from + 1; });
+  std::vector<bool> trained(profile.layers.size(), false);
+  for (const LayerEdge& edge : chain.edges)
+    if (edge.needs_gradient) trained[as_index(edge.to)] = true;
+  if (!is_chain(chain) || std::find(trained.begin() + 1, trained.end(), false) != trained.end()) return std::nullopt;
+  return chain;
+}
+
 }  // namespace mptune

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "profiler/trace/profile.h"
@@ -26,5 +27,9 @@ struct ProfileTensor {
 
 /// The same layers as a chain, in which each layer passes on what later layers read, as one tensor with and one without gradient.
 [[nodiscard]] Profile as_chain(const Profile& profile);
+
+/// The same layers with the edges from each to the next alone, where every layer has one with a gradient; else nullopt. A step of any plan
+/// takes at least as long in the graph as in this chain: there it copies more and waits for more.
+[[nodiscard]] std::optional<Profile> backbone(const Profile& profile);
 
 }  // namespace mptune

@@ -140,6 +140,18 @@ TEST(Graphs, WithFreeLinksNoStepIsLongerThanThatOfTheChain) {
   }
 }
 
+TEST(Graphs, NoStepIsShorterThanThatOfTheBackbone) {
+  std::mt19937 random(53);
+  for (int round = 0; round < 500; ++round) {
+    const int devices = std::uniform_int_distribution<int>(1, 4)(random);
+    Profile profile = random_graph(random, devices, false);
+    for (int to = 1; to < 8; ++to) profile.edges.push_back({to - 1, to, 50 + to, 0, true});
+    ASSERT_TRUE(backbone(profile));
+    const Plan plan = testing::random_virtual_plan(random, 8, devices, round % 3);
+    ASSERT_GE(predict(plan, CostModel(profile)).step_s + 1e-12, predict(plan, CostModel(*backbone(profile))).step_s) << round;
+  }
+}
+
 TEST(Graphs, BranchesRunAtOnce) {
   const Profile profile = testing::two_branches({.devices = 2, .forward_s = 0.001, .backward_s = 0.002}, 4);
   Plan plan = testing::stages_of(9, {1, 1, 1}, {1});

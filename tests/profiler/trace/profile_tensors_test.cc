@@ -37,6 +37,14 @@ TEST(ProfileTensors, ChainsAreRecognised) {
   EXPECT_FALSE(is_chain(graph_of(3, {{0, 1, 8, 0, true}}))) << "the last layer reads nothing";
 }
 
+TEST(ProfileTensors, ABackboneIsTheEdgesToTheNextLayer) {
+  const Profile skips = graph_of(3, {{0, 1, 8, 0, true}, {1, 2, 8, 0, true}, {0, 2, 4, 0, true}});
+  ASSERT_TRUE(backbone(skips));
+  EXPECT_EQ(backbone(skips)->edges, (std::vector<LayerEdge>{{0, 1, 8, 0, true}, {1, 2, 8, 0, true}}));
+  EXPECT_FALSE(backbone(graph_of(3, {{0, 2, 8, 0, true}, {1, 2, 8, 0, true}}))) << "layer 1 does not read layer 0";
+  EXPECT_FALSE(backbone(graph_of(3, {{0, 1, 8, 0, false}, {1, 2, 8, 0, true}}))) << "no gradient comes back to layer 0";
+}
+
 // What crosses each cut, counted tensor by tensor.
 TEST(ProfileTensors, AChainCarriesWhatLaterLayersRead) {
   std::mt19937 random(9);
