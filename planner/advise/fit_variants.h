@@ -23,7 +23,8 @@ struct FitVariant {
 [[nodiscard]] std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQuestion& question, const CostModel& cost);
 
 /// Cuts that minimize the largest excess over a cap, then (nearly) the longest stage. Rows stay as they are.
-/// Requires one stage per device; `caps`: per device of the plan. Empty where no cuts are allowed, or there are too many to try.
+/// A graph of layers counts as the chain that passes on what later layers read: its stages need no less. Requires one stage per device;
+/// `caps`: per device of the plan. Empty where no cuts are allowed, or there are too many to try.
 [[nodiscard]] std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
 /// Cap of each of the plan's devices.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/advise/fit_variants.h"
+#include "planner/cost/stage_flows.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/index.h"
@@ -31,12 +32,10 @@ double stage_seconds(int device, int first, int last, int samples, const CostMod
   return sum;
 }
 
-/// The load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device.
+/// The load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device, in a chain.
 Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const CostModel& cost) {
-  Stage& stage = plan.stages[as_index(s)];
-  stage.first_layer = first;
-  stage.last_layer = last;
-  const int device = stage.devices.front();
+  set_layers(plan, s, first, last);
+  const int device = plan.stages[as_index(s)].devices.front();
   const std::int64_t over = cap > 0 ? std::max<std::int64_t>(0, cost.peak_bytes(plan, device) - cap) : 0;
   const int samples = *std::ranges::max_element(plan.microbatch_sizes);
   return {over, stage_seconds(cost.device_index(plan.devices[as_index(device)]), first, last, samples, cost)};
@@ -95,6 +94,7 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
 }  // namespace
 
 std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
+  if (!cost.is_chain()) return least_excess_cuts(plan, caps, CostModel(as_chain(cost.profile())));
   const int layers = cost.layers();
   const int stages = plan.num_stages();
   if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostCuts) return {};
@@ -125,6 +125,7 @@ std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int6
 
 DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::int64_t cap_bytes, int most, const CostModel& cost) {
   if (cap_bytes <= 0) return {};
+  if (!cost.is_chain()) return devices_needed(plan, device, cap_bytes, most, CostModel(as_chain(cost.profile())));
   if (const int count = fewest_stages(plan, device, cap_bytes, most, cost); count > 0) return {count, {}};
   Plan least = plan;
   for (Stage& stage : least.stages) stage.recompute = {Recompute::Mode::all, {}, {}};

@@ -25,6 +25,13 @@ std::vector<int> stages_of_layers(const std::vector<Stage>& stages) {
 
 }  // namespace
 
+void set_layers(Plan& plan, int s, int first, int last) {
+  Stage& stage = plan.stages[as_index(s)];
+  stage.first_layer = first;
+  stage.last_layer = last;
+  if (s + 1 < plan.num_stages()) plan.stages[as_index(s) + 1].first_layer = last;
+}
+
 std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stage>& stages) {
   if (cost.is_chain()) return chain_flows(cost, stages);
   const std::vector<int> stage_of = stages_of_layers(stages);

@@ -23,4 +23,8 @@ struct StageFlow {
 /// By back, then front stage. Requires: stages that cover the layers in order.
 [[nodiscard]] std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stage>& stages);
 
+/// Gives stage `s` the layers [first, last), and lets the stage behind it begin there. In a chain, the bytes of a device that has this
+/// stage alone are then right, whatever layers the other stages have.
+void set_layers(Plan& plan, int s, int first, int last);
+
 }  // namespace mptune::planner

@@ -1,6 +1,7 @@
 #include "planner/partition/partition.h"
 
 #include <limits>
+#include <stdexcept>
 
 #include "planner/partition/cut_search.h"
 #include "planner/partition/family.h"
@@ -14,6 +15,7 @@ double PartitionResult::gap() const {
 }
 
 PartitionResult partition(const PartitionProblem& problem, const CostModel& cost) {
+  if (!cost.is_chain()) throw std::invalid_argument("partition() of a graph of layers");
   const Family family(problem, cost);
   if (cost.layers() >= family.stages()) return CutSearch(problem, cost, family).run();
   PartitionResult none;

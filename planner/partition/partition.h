@@ -65,6 +65,7 @@ struct PartitionResult {
 /// Fastest by far for schedules with the same rows for all cuts (naive, gpipe, 1f1b, interleaved, looped-bfs, dualpipe-v) on devices that
 /// do not slow each other. Other families are bounded less tightly, and every plan costs a simulation: give those a limit.
 /// The proof covers cuts (and recomputation for memory by the stated rule), not other micro-batches, schedules or devices.
+/// Requires: a chain of layers (CostModel::is_chain; throws std::invalid_argument).
 /// Throws Error for a family without stages or micro-batches, sizes that differ by more than one, an unknown device or schedule, a
 /// schedule that does not support the stages, a list of caps of the wrong length; with recompute_for_memory, also for more layers than 2
 /// GiB of tables can hold.

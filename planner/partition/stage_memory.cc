@@ -88,10 +88,8 @@ const StageFit& StageMemory::need(int stage, int first, int last) {
 }
 
 StageFit StageMemory::measure(int stage, int first, int last, bool recomputed) {
+  set_layers(plan_, stage, first, last);
   Stage& there = plan_.stages[as_index(stage)];
-  there.first_layer = first;
-  there.last_layer = last;
-  if (as_index(stage) + 1 < plan_.stages.size()) plan_.stages[as_index(stage) + 1].first_layer = last;
   there.recompute.mode = recomputed ? Recompute::Mode::all : Recompute::Mode::none;
   StageFit need;
   need.recomputed = recomputed;

@@ -15,10 +15,10 @@ struct StageCosts {
   std::int64_t backward_weight_ns = 1;
   std::int64_t saved_activation_bytes = 1;  ///< from the forward to the end of the backward
   std::int64_t held_bytes = 1;              ///< between the gradients of inputs and of weights; more than before where gradients join them
-  std::int64_t send_output_ns = 0;          ///< copy of the output to the next stage, where that is on another device
-  std::int64_t send_gradient_ns = 0;        ///< copy of the input's gradient to the stage before, likewise
-  std::int64_t recompute_ns = 0;  ///< at the start of backward_ns and backward_input_ns: what does not wait for the output's gradient;
-                                  ///< what is computed again while the gradient goes through the stage is a part of both, not of this
+  std::int64_t send_output_ns = 0;    ///< copy of the output to the next stage, where that is on another device; in a graph the longest
+  std::int64_t send_gradient_ns = 0;  ///< copy of the input's gradient to the stage before, likewise
+  std::int64_t recompute_ns = 0;      ///< at the start of backward_ns and backward_input_ns: what does not wait for the output's gradient;
+                                      ///< what is computed again while the gradient goes through the stage is a part of both, not of this
   bool operator==(const StageCosts&) const = default;
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <vector>
 
 #include "planner/plan.h"
@@ -41,21 +42,21 @@ std::int64_t work_of(const std::vector<LeastTimes>& layers) {
 // Of one micro-batch: forward to the last layer, which has the loss, and from there back.
 std::int64_t longest_path(const CostModel& cost, const std::vector<LeastTimes>& layers) {
   std::vector<std::int64_t> before(layers.size(), 0), behind(layers.size(), -1);
-  for (std::size_t layer = 0; layer < layers.size(); ++layer)  // tensors are ordered by their makers
-    for (const ProfileTensor& tensor : cost.tensors())
-      if (as_index(tensor.maker) == layer)
-        for (const int reader : tensor.readers)
-          before[as_index(reader)] = std::max(before[as_index(reader)], before[layer] + layers[layer].forward);
-  behind.back() = 0;
-  std::int64_t back = 0;
-  for (std::size_t layer = layers.size(); layer-- > 0;) {
-    for (const ProfileTensor& tensor : cost.tensors())
-      if (as_index(tensor.maker) == layer)
-        for (const int reader : tensor.gradient_readers)
-          if (behind[as_index(reader)] >= 0)
-            behind[layer] = std::max(behind[layer], behind[as_index(reader)] + layers[as_index(reader)].input);
-    if (behind[layer] >= 0) back = std::max(back, behind[layer] + layers[layer].input);
+  // Tensors are ordered by their makers.
+  for (const ProfileTensor& tensor : cost.tensors()) {
+    const std::int64_t made = before[as_index(tensor.maker)] + layers[as_index(tensor.maker)].forward;
+    for (const int reader : tensor.readers) before[as_index(reader)] = std::max(before[as_index(reader)], made);
   }
+  behind.back() = 0;
+  for (const ProfileTensor& tensor : cost.tensors() | std::views::reverse)
+    for (const int reader : tensor.gradient_readers) {
+      if (behind[as_index(reader)] < 0) continue;
+      std::int64_t& most = behind[as_index(tensor.maker)];
+      most = std::max(most, behind[as_index(reader)] + layers[as_index(reader)].input);
+    }
+  std::int64_t back = 0;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    if (behind[layer] >= 0) back = std::max(back, behind[layer] + layers[layer].input);
   return before.back() + layers.back().forward + back;
 }
 
@@ -91,8 +92,7 @@ std::int64_t graph_bound_ns(const SearchSpace& space, const CostModel& cost) {
   const std::vector<int> devices = cost.device_indices(space.devices);
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   const Choices choices(space, cost, std::vector<std::int64_t>(space.devices.size(), 0));
-  for (const int m : choices.counts())
-    least = std::min(least, bound_of(cost, devices, split_evenly(space.batch, m)));
+  for (const int m : choices.counts()) least = std::min(least, bound_of(cost, devices, split_evenly(space.batch, m)));
   return least;
 }
 

@@ -1,15 +1,17 @@
 #include "planner/search/graph_search.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "planner/parallelism.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/evaluator.h"
 #include "planner/search/families.h"
 #include "planner/search/graph_states.h"
+#include "planner/search/space_memory.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/profile_tensors.h"
@@ -24,10 +26,10 @@ constexpr int kFinished = 4;                   // of them, that get rows made wi
 constexpr std::int64_t kRatings = 6;           // a quick rating costs about as much as this many simulated steps
 constexpr std::int64_t kListRatings = 200;     // and rows made with all effort as much as this many
 
-std::vector<std::int64_t> caps_of(const SearchSpace& space) {
-  std::vector<std::int64_t> caps = space.memory_bytes;
-  caps.resize(space.devices.size(), 0);
-  return caps;
+// A step of the front of time against memory.
+bool fits_below(const Candidate& before, const Candidate& next, double share) {
+  const auto most = static_cast<double>(most_bytes(before));
+  return most_bytes(next) < most_bytes(before) && static_cast<double>(most_bytes(next)) <= share * most;
 }
 
 class GraphSearch {
@@ -61,16 +63,7 @@ class GraphSearch {
     return result;
   }
 
-  [[nodiscard]] std::vector<std::int64_t> caps_for(const Plan& plan) const {
-    std::vector<std::int64_t> caps;
-    for (const std::string& name : plan.devices) {
-      const auto at = std::ranges::find(space_.devices, name);
-      caps.push_back(at == space_.devices.end() ? space_.whole_machine_memory_bytes : caps_[as_index(at - space_.devices.begin())]);
-    }
-    return caps;
-  }
-
-  void evaluate(const Plan& plan) { evaluator_.evaluate(parallelism_of(plan, space_.whole_machine), plan, caps_for(plan)); }
+  void evaluate(const Plan& plan) { evaluator_.evaluate(parallelism_of(plan, space_.whole_machine), plan, caps_of(space_, plan)); }
 
   // With the rows of the chain, and with those that the same schedule makes for the graph.
   void price(const SearchResult& chain) {
@@ -81,7 +74,7 @@ class GraphSearch {
       const ScheduleInfo* schedule = find_schedule(plan.schedule);
       if (schedule == nullptr || schedule->rows_from == RowsFrom::search) continue;
       Plan again = plan;
-      schedule_plan(again, again.schedule, cost_, caps_for(again));
+      schedule_plan(again, again.schedule, cost_, caps_of(space_, again));
       if (again.actions != plan.actions) evaluate(again);
     }
   }
@@ -145,7 +138,7 @@ class GraphSearch {
     return state;
   }
 
-  // To the fastest neighbour, until none is faster.
+  // To a faster neighbour, until none is faster.
   [[nodiscard]] RatedState improved(RatedState best) {
     for (bool better = true; better && !evaluator_.spent();) {
       better = false;
@@ -176,10 +169,14 @@ class GraphSearch {
       const std::string name = schedule.name;
       const bool allowed = space_.schedules.empty() || std::ranges::count(space_.schedules, name) > 0;
       if (!allowed || !missing_for(schedule, layout).empty()) continue;
-      schedule_plan(plan, name, cost_, caps_for(plan));
+      schedule_plan(plan, name, cost_, caps_of(space_, plan));
       evaluate(plan);
     }
     evaluator_.worked(kListRatings * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+  }
+
+  static bool claims_slower(RejectedClass::Why why) {
+    return why == RejectedClass::Why::none_faster || why == RejectedClass::Why::slower_by_bound || why == RejectedClass::Why::seen;
   }
 
   // Of the chain's proofs only bounds of a relaxed chain say something about the graph. `ratio`: step of the chain's best plan over that
@@ -188,9 +185,10 @@ class GraphSearch {
     for (RejectedClass& each : result.classes) {
       each.time_ratio *= ratio;
       if (each.why == RejectedClass::Why::seen_and_proved) each.why = RejectedClass::Why::seen;
-      const bool bounded = each.why == RejectedClass::Why::slower_by_bound && relaxed_ && each.time_ratio > 1;
-      if (each.why == RejectedClass::Why::none_faster || (each.why == RejectedClass::Why::slower_by_bound && !bounded))
-        each.why = RejectedClass::Why::not_reached;
+      const bool slower = each.time_ratio > 1;
+      const bool stays = (each.why == RejectedClass::Why::slower_by_bound && relaxed_ && slower) ||
+                         (each.why == RejectedClass::Why::seen && slower) || !claims_slower(each.why);
+      if (!stays) each.why = RejectedClass::Why::not_reached;
     }
     if (result.stages_per_device.end == StagesPerDevice::End::slower) result.stages_per_device.end = StagesPerDevice::End::not_reached;
   }
@@ -230,22 +228,13 @@ class GraphSearch {
   // The best in half the memory is the chain's, as far as it is still listed.
   void find_places(SearchResult& result) const {
     result.best_pipeline = result.best_half_memory = -1;
-    const std::int64_t half = half_of_one_device();
+    const std::int64_t half = half_of_one_device(space_, cost_);
     for (std::size_t k = 0; k < result.ranked.size(); ++k) {
       const Candidate& candidate = result.ranked[k];
       if (candidate.plan.num_stages() < 2) continue;
       if (result.best_pipeline < 0) result.best_pipeline = static_cast<int>(k);
       if (result.best_half_memory < 0 && most_bytes(candidate) <= half) result.best_half_memory = static_cast<int>(k);
     }
-  }
-
-  [[nodiscard]] std::int64_t half_of_one_device() const {
-    PlanOptions options;
-    options.devices = {space_.devices.front()};
-    options.batch = space_.batch;
-    options.layers = cost_.layers();
-    options.schedule = "naive";
-    return cost_.peak_bytes(make_plan(options)).front() / 2;
   }
 
   const SearchSpace& space_;
@@ -262,15 +251,6 @@ class GraphSearch {
 SearchResult search_graph(const SearchSpace& space, const CostModel& cost) {
   return GraphSearch(space, cost).run();
 }
-
-namespace {
-
-bool fits_below(const Candidate& before, const Candidate& next, double share) {
-  const auto most = static_cast<double>(most_bytes(before));
-  return most_bytes(next) < most_bytes(before) && static_cast<double>(most_bytes(next)) <= share * most;
-}
-
-}  // namespace
 
 std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share, const std::vector<Candidate>& known) {
   std::vector<Candidate> all = memory_front(space, CostModel(as_chain(cost.profile())), share, {});

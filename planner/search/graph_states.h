@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
@@ -40,7 +41,8 @@ struct RatedState {
 /// Layers that do not read what the layer before them computes, or that read what two layers compute: where branches begin and join.
 [[nodiscard]] std::vector<int> branch_cuts(const CostModel& cost);
 
-/// Stages at these cuts, the longest ones first on the device that has least to do. Requires: allowed cuts.
+/// Stages at these cuts, the longest ones first on the device that has least to do. `devices`: the space's, as indices into the profile's.
+/// Requires: allowed cuts, at least one device.
 [[nodiscard]] GraphState spread_out(const std::vector<int>& cuts, int microbatches, int samples, const CostModel& cost,
                                     const std::vector<int>& devices);
 

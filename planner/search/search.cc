@@ -13,6 +13,7 @@
 #include "planner/search/joint_search.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/rejected_classes.h"
+#include "planner/search/space_memory.h"
 #include "profiler/base/index.h"
 
 namespace mptune {
@@ -23,12 +24,6 @@ constexpr std::int64_t kFusedWorkDivisor = 16;      // each gets 1 / this of the
 constexpr std::int64_t kLeastFused = 64;            // and is simulated with as many group sizes in any case
 constexpr std::int64_t kHalfMemoryWorkDivisor = 8;  // the search within half the memory gets 1 / this of the work that is left
 constexpr std::int64_t kSlowerKindWorkDivisor = 8;  // the slower kind gets 1 / this of the work that is left
-
-std::vector<std::int64_t> caps_of(const SearchSpace& space) {
-  std::vector<std::int64_t> caps = space.memory_bytes;
-  caps.resize(space.devices.size(), 0);
-  return caps;
-}
 
 void check(const SearchSpace& space, const CostModel& cost) {
   if (space.devices.empty()) throw planner::FieldError(planner::Field::devices, "no devices to search for", "name at least one");
@@ -43,16 +38,6 @@ void check(const SearchSpace& space, const CostModel& cost) {
                                   "choose another layer");
     }
   }
-}
-
-// Half of what the un-pipelined model needs on the first device.
-std::int64_t half_of_one_device(const SearchSpace& space, const CostModel& cost) {
-  PlanOptions options;
-  options.devices = {space.devices.front()};
-  options.batch = space.batch;
-  options.layers = cost.layers();
-  options.schedule = "naive";
-  return cost.peak_bytes(make_plan(options)).front() / 2;
 }
 
 bool fits(const Candidate& candidate, std::int64_t bytes) {
@@ -82,7 +67,7 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
   SearchSpace rest = rest_of(space, evaluator);
   rest.most_actions /= kHalfMemoryWorkDivisor;
-  planner::JointSearch within(rest, cost, capped(caps_of(space), half), 1, rated);
+  planner::JointSearch within(rest, cost, capped(planner::caps_of(space), half), 1, rated);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
@@ -100,7 +85,7 @@ void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::E
                                           : planner::Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
   rest.most_actions /= kSlowerKindWorkDivisor;
-  planner::JointSearch within(rest, cost, caps_of(space), 1, rated);
+  planner::JointSearch within(rest, cost, planner::caps_of(space), 1, rated);
   within.only_replicated(slower == planner::Parallelism::hybrid);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
@@ -124,14 +109,6 @@ void add_beyond(const std::map<std::string, NotExecutable>& beyond, SearchResult
   std::ranges::stable_sort(result.not_executable, {}, [](const NotExecutable& plan) { return plan.candidate.prediction.step_s; });
 }
 
-std::vector<std::int64_t> caps_of(const SearchSpace& space, const Plan& plan) {
-  const std::vector<std::int64_t> all = caps_of(space);
-  std::vector<std::int64_t> caps;
-  for (const std::string& device : plan.devices)
-    caps.push_back(all[as_index(std::ranges::find(space.devices, device) - space.devices.begin())]);
-  return caps;
-}
-
 // No bound covers fused weight gradients.
 void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, SearchResult& result) {
   if (space.exact) return;
@@ -143,7 +120,7 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
     ++tried;
     const std::int64_t actions = std::int64_t{2} * candidate.plan.num_stages() * candidate.plan.num_microbatches();
     const std::int64_t most = std::max<std::int64_t>(kLeastFused, evaluator.work_left() / (kFusedWorkDivisor * actions));
-    planner::FusedSearch found = planner::fuse_weights(candidate, caps_of(space, candidate.plan), cost, most);
+    planner::FusedSearch found = planner::fuse_weights(candidate, planner::caps_of(space, candidate.plan), cost, most);
     evaluator.worked(found.simulated * actions, 0);
     result.simulated += found.simulated;
     if (found.faster) faster.push_back(std::move(*found.faster));
@@ -199,9 +176,9 @@ SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner:
 SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   check(space, cost);
   if (!cost.is_chain()) return planner::search_graph(space, cost);
-  const std::int64_t half = half_of_one_device(space, cost);
+  const std::int64_t half = planner::half_of_one_device(space, cost);
   planner::RatedFamilies rated;
-  planner::JointSearch search(space, cost, caps_of(space), space.keep, rated);
+  planner::JointSearch search(space, cost, planner::caps_of(space), space.keep, rated);
   search.one_stage();
   search.pipelines();
   if (!std::isfinite(space.longest_s)) {
@@ -222,7 +199,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
   if (!cost.is_chain()) return planner::graph_front(space, cost, share, known);
   const std::vector<Candidate> seen = known_of(space, cost, known);
   std::vector<Candidate> front;
-  std::vector<std::int64_t> caps = caps_of(space);
+  std::vector<std::int64_t> caps = planner::caps_of(space);
   SearchSpace rest = space;
   rest.keep = 1;
   rest.improved = nullptr;
@@ -249,7 +226,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     const auto next = static_cast<std::int64_t>(static_cast<double>(peak) * share);
     if (peak < 2) return front;
     cap = std::clamp<std::int64_t>(next, 1, peak - 1);
-    caps = capped(caps_of(space), cap);
+    caps = capped(planner::caps_of(space), cap);
     rest.whole_machine_memory_bytes = capped({space.whole_machine_memory_bytes}, cap).front();
   }
 }

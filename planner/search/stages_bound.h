@@ -20,8 +20,8 @@ struct FamilyWork {
 ///
 /// For each stage s two paths exist in every order. Work of s, and of later stages on its device, begins after a micro-batch is through the
 /// layers before s, and ends (unless backward is split) before its gradient is back through them. And gradients of s, and of earlier stages
-/// on its device, begin after a micro-batch is through the whole model and back through the layers behind s. (Every layer reads the one
-/// before it: where branches run side by side, neither holds.)
+/// on its device, begin after a micro-batch is through the whole model and back through the layers behind s. Requires: a chain; where
+/// branches run side by side, neither holds.
 /// A weighted mean of the paths is no longer than the longest of them. Its least length over all cuts is a shortest path over the layers,
 /// O(stages * layers). The weights are those that are best for layers as small as one likes (packing.h), so the bound holds whatever they
 /// are.

@@ -174,9 +174,17 @@ Tensors given_to(const TensorFlow& flow, const Tensors& inputs) {
   return given;
 }
 
-Tensors run_flow(Layer& layer, const TensorFlow& flow, const Tensors& inputs, const RunContext& context) {
-  Tensors outputs = layer.forward(given_to(flow, inputs), context);
-  for (std::size_t i = 0; i < outputs.size() && i < flow.passes.size(); ++i)
+void check_count(const ModelLayer& layer, const std::string& takes, std::size_t said, const std::string& got, std::size_t count) {
+  if (count == said) return;
+  throw Error("the layer's flow " + takes + " " + std::to_string(said) + " tensors, forward " + got + " " + std::to_string(count),
+              layer.name, "let Layer::flow say what forward does");
+}
+
+Tensors run_flow(const ModelLayer& layer, const TensorFlow& flow, const Tensors& inputs, const RunContext& context) {
+  Tensors outputs = layer.layer->forward(given_to(flow, inputs), context);
+  check_count(layer, "takes", flow.reads.size(), "got", inputs.size());
+  check_count(layer, "returns", flow.passes.size(), "returned", outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
     if (flow.passes[i] >= 0) outputs[i] = inputs.at(as_index(flow.passes[i]));
   return outputs;
 }
@@ -191,7 +199,7 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
   drawing.draws = &draws;
   try {
     const std::optional<TensorFlow> flow = layer.layer->flow();
-    return flow ? run_flow(*layer.layer, *flow, inputs, drawing) : layer.layer->forward(inputs, drawing);
+    return flow ? run_flow(layer, *flow, inputs, drawing) : layer.layer->forward(inputs, drawing);
   } catch (const std::exception&) {
     draws.rethrow_refusal();
     throw;

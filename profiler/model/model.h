@@ -50,8 +50,8 @@ void tie_layers(const std::vector<ModelLayer>& layers);
 [[nodiscard]] std::vector<NamedTensor> parameters_of(const std::vector<ModelLayer>& layers);
 [[nodiscard]] std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers);
 
-/// A chain of layers with a loss. Ties them; two names for one parameter are an error otherwise. Movable, not copyable; clone the layers to
-/// have them twice.
+/// Layers with a loss, run one after another; which of them read what others compute is in model_flow.h. Ties them; two names for one
+/// parameter are an error otherwise. Movable, not copyable; clone the layers to have them twice.
 class Model {
  public:
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);

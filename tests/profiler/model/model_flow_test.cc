@@ -113,6 +113,13 @@ std::string wrong_flow(const std::vector<std::optional<TensorFlow>>& flows) {
   return testing::refusal_of([&] { (void)flow_of(flows); });
 }
 
+TEST(ModelFlow, ForwardsThatDoOtherwiseThanTheyFlowAreRefused) {
+  Tensors seen;
+  const ModelLayer layer{"pair", {}, std::make_unique<Flowing>(TensorFlow{{true, true}, {-1}}, &seen)};
+  const std::string refusal = testing::refusal_of([&] { (void)run_layer(layer, 0, {at::ones({1})}, {}); });
+  EXPECT_EQ(refusal, "pair: the layer's flow takes 2 tensors, forward got 1");
+}
+
 TEST(ModelFlow, FlowsThatDoNotFitAreRefusedByTheLayersName) {
   const TensorFlow one{{true}, {-1}};
   EXPECT_EQ(wrong_flow({one, TensorFlow{{true, true}, {-1}}}), "layer1: the layer takes 2 tensors, and there are 1");
