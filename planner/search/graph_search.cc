@@ -175,21 +175,39 @@ class GraphSearch {
     evaluator_.worked(kListRatings * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   }
 
-  static bool claims_slower(RejectedClass::Why why) {
-    return why == RejectedClass::Why::none_faster || why == RejectedClass::Why::slower_by_bound || why == RejectedClass::Why::seen;
+  // What the chain's search says of a class of plans, about the graph. A relaxed chain's bounds hold; what was only proved slower than the
+  // chain's best plan may be faster than the graph's.
+  [[nodiscard]] RejectedClass::Why known_of(const RejectedClass& rejected, bool complete) const {
+    using enum RejectedClass::Why;
+    const bool slower = rejected.time_ratio > 1;
+    switch (rejected.why) {
+      case slower_by_bound:
+        return relaxed_ && slower ? slower_by_bound : complete ? none_faster : only_as_chain;
+      case seen:
+      case seen_and_proved:
+        return complete ? seen_and_proved : slower ? seen : only_as_chain;
+      case none_faster:
+        return complete ? none_faster : only_as_chain;
+      default:
+        return rejected.why;
+    }
   }
 
-  // Of the chain's proofs only bounds of a relaxed chain say something about the graph. `ratio`: step of the chain's best plan over that
-  // of the graph's.
+  // `ratio`: step of the chain's best plan over that of the graph's.
   void forget_proofs(double ratio, SearchResult& result) const {
     for (RejectedClass& each : result.classes) {
       each.time_ratio *= ratio;
-      if (each.why == RejectedClass::Why::seen_and_proved) each.why = RejectedClass::Why::seen;
-      const bool slower = each.time_ratio > 1;
-      const bool stays = (each.why == RejectedClass::Why::slower_by_bound && relaxed_ && slower) ||
-                         (each.why == RejectedClass::Why::seen && slower) || !claims_slower(each.why);
-      if (!stays) each.why = RejectedClass::Why::not_reached;
+      each.why = known_of(each, result.complete);
     }
+    if (result.complete) return;
+    std::int64_t slower = 0;
+    for (const Rejection& rejection : result.rejected) slower += rejection.reason == RejectedAs::too_slow ? rejection.count : 0;
+    std::erase_if(result.rejected, [](const Rejection& rejection) { return rejection.reason == RejectedAs::too_slow; });
+    const auto unproved = std::ranges::find(result.rejected, RejectedAs::unproved, &Rejection::reason);
+    if (unproved != result.rejected.end())
+      unproved->count += slower;
+    else if (slower > 0)
+      result.rejected.push_back({RejectedAs::unproved, slower});
     if (result.stages_per_device.end == StagesPerDevice::End::slower) result.stages_per_device.end = StagesPerDevice::End::not_reached;
   }
 
@@ -201,7 +219,6 @@ class GraphSearch {
     result.simulated = evaluator_.result().simulated;
     result.worked = space_.most_actions - evaluator_.work_left();
     if (result.ranked.empty()) return result;
-    forget_proofs(of_chain.empty() ? 1 : of_chain.front().prediction.step_s / result.ranked.front().prediction.step_s, result);
     for (NotExecutable& plan : result.not_executable) plan.candidate.prediction = predict(plan.candidate.plan, cost_);
     const Candidate& best = result.ranked.front();
     std::erase_if(result.not_executable,
@@ -211,6 +228,7 @@ class GraphSearch {
     const double bound_s = std::max(in_chain ? chain_bound_s : 0, static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9);
     result.lower_bound_s = fuses_weights(best.plan) ? 0 : std::min(bound_s, best.prediction.step_s);
     result.complete = !fuses_weights(best.plan) && bound_s >= best.prediction.step_s;
+    forget_proofs(of_chain.empty() ? 1 : of_chain.front().prediction.step_s / best.prediction.step_s, result);
     find_places(result);
     if (space_.improved) space_.improved(best);
     return result;

@@ -60,7 +60,7 @@ struct SearchSpace {
 enum class RejectedAs {
   too_large,    ///< need more memory than a device's cap
   too_slow,     ///< slower than the listed plans, by lower bound or by simulation
-  unproved,     ///< searched without a proof: no bound covers rows that depend on memory caps, or copies that queue
+  unproved,     ///< searched without a proof: no bound covers rows that depend on memory caps, copies that queue, or branches
   not_reached,  ///< not searched within the limit of the work: a faster plan may be among them
   rows_decide,  ///< outside the proof: only its rows tell whether a `list` plan splits its backward, and so whether it is executable
 };
@@ -90,6 +90,7 @@ struct RejectedClass {
     seen,             ///< simulated: `time_ratio` of the fastest plan seen; a faster one may exist
     seen_and_proved,  ///< likewise, and no plan of the class is faster than the best plan
     none_faster,      ///< no plan seen, but proved that none is faster
+    only_as_chain,    ///< of a graph of layers that was searched as a chain: none was faster there; nothing is proved of the graph
     not_reached,      ///< neither seen nor proved
   };
   PipelineChoice choice;

@@ -30,7 +30,7 @@ std::string text_of(RejectedAs reason) {
     case RejectedAs::too_slow:
       return "slower than the listed plans, by their lower bounds or simulated";
     case RejectedAs::unproved:
-      return "not covered by the proof: no lower bound is known where memory caps change the schedule, or where copies queue";
+      return "not covered by the proof: no lower bound is known where memory caps change the schedule, copies queue or a model branches";
     case RejectedAs::not_reached:
       return "not reached within the limit of the search: a faster one may be among them";
     case RejectedAs::rows_decide:
@@ -74,6 +74,8 @@ std::string text_of(const RejectedClass& rejected) {
       return at_its_best() + "; none is faster";
     case Why::none_faster:
       return "none is faster";
+    case Why::only_as_chain:
+      return "none is faster as a chain; not proved for branches";
     case Why::not_reached:
       break;
   }

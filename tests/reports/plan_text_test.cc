@@ -142,6 +142,7 @@ TEST(PlanText, EachRejectedClassSaysWhy) {
   EXPECT_EQ(text(Why::seen, 1.2), "20.0 % slower at its best");
   EXPECT_EQ(text(Why::seen_and_proved, 1), "as fast at its best; none is faster");
   EXPECT_EQ(text(Why::none_faster, 0), "none is faster");
+  EXPECT_EQ(text(Why::only_as_chain, 0), "none is faster as a chain; not proved for branches");
   EXPECT_EQ(text(Why::not_reached, 0), "not reached within the limit of the search");
   EXPECT_EQ(text_of(PipelineChoice{Kind::schedule, 0, "zb1p"}), "schedule zb1p");
   EXPECT_EQ(text_of(PipelineChoice{Kind::microbatches, 32, ""}), "m = 32");
