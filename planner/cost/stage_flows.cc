@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "planner/senders.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
@@ -36,20 +37,22 @@ std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stag
   if (cost.is_chain()) return chain_flows(cost, stages);
   const std::vector<int> stage_of = stages_of_layers(stages);
   std::map<std::pair<int, int>, StageFlow> flows;  // by back and front stage
+  std::vector<bool> gradient(stages.size());  // the stage returns one for the tensor
   for (const ProfileTensor& tensor : cost.tensors()) {
-    const int front = stage_of[as_index(tensor.maker)];
-    const auto visit = [&](const std::vector<int>& readers, const auto& add) {
-      int before = front;
-      for (const int reader : readers)
-        if (const int back = stage_of[as_index(reader)]; std::exchange(before, back) != back)
-          add(flows.try_emplace({back, front}, StageFlow{front, back, {}, {}, false}).first->second);
-    };
+    const int maker = stage_of[as_index(tensor.maker)];
+    const std::vector<StageReader> readers = stage_readers(maker, tensor.readers, tensor.several, stage_of);
+    const std::vector<int> from = senders(maker, readers);
+    gradient.assign(stages.size(), false);
+    for (const int layer : tensor.gradient_readers) gradient[as_index(stage_of[as_index(layer)])] = true;
     const TensorSize size{tensor.bytes_per_sample, tensor.fixed_bytes};
-    visit(tensor.readers, [&](StageFlow& flow) { flow.outputs += size; });
-    visit(tensor.gradient_readers, [&](StageFlow& flow) {
+    for (std::size_t r = readers.size(); r-- > 0;) {
+      const int front = from[r], back = readers[r].stage;
+      StageFlow& flow = flows.try_emplace({back, front}, StageFlow{front, back, {}, {}, false}).first->second;
+      flow.outputs += size;
+      if (!gradient[as_index(back)]) continue;
       flow.gradients += size;
-      flow.needs_gradient = true;
-    });
+      flow.needs_gradient = gradient[as_index(front)] = true;
+    }
   }
   std::vector<StageFlow> all;
   for (const auto& [ends, flow] : flows) all.push_back(flow);

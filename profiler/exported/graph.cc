@@ -11,6 +11,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/exported/gradient_terms.h"
 #include "profiler/exported/symbolic_operators.h"
 
 namespace mptune::profiler {
@@ -293,6 +294,13 @@ void ExportedGraph::find_region_aliases(const ProgramNode& source, std::size_t f
       if (!fresh) node.aliases.push_back({made[place], found->second, /*certain=*/false});
       ++place;
     });
+}
+
+bool ExportedGraph::adds_one_term(int node) const {
+  const Node& of = nodes_[as_index(node)];
+  if (of.kind == Kind::batch_norm) return true;
+  return of.kind == Kind::operation && profiler::adds_one_term(*of.operation) &&
+         std::ranges::all_of(of.aliases, [](const ValueAlias& alias) { return alias.certain; });
 }
 
 /// Groups values that may share memory; the first value of a group represents it.

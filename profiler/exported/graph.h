@@ -57,6 +57,8 @@ class ExportedGraph {
   /// Values that a node reads and computes.
   [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[as_index(node)].reads; }
   [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[as_index(node)].makes; }
+  /// True if it adds one term to the gradient of each tensor that it reads once, and does not return such a tensor itself.
+  [[nodiscard]] bool adds_one_term(int node) const;
   /// Values that it writes to in place.
   [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[as_index(node)].writes; }
   /// Pairs of a value that it computes and one that it reads which may share memory; includes those of regions.

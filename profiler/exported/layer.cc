@@ -188,7 +188,7 @@ class ExportedLayer final : public Layer {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (shape_->first == 0) check_input(shape_->value(shape_->inputs[i]), inputs[i]);
       values_[as_index(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
-      if (shape_->flow.reads[i]) learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
+      if (shape_->flow.reads[i] > 0) learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
     }
     if (!shape_->bound->cuts.batch_symbol().empty()) symbols.try_emplace(shape_->bound->cuts.batch_symbol(), context.samples);
     for (const int number : shape_->numbers) {

@@ -20,15 +20,24 @@ bool needs_sizes(const LayerShape& shape) {
   });
 }
 
+// How many operators of the layer read the value; TensorFlow::kSeveral: more than one, or not known.
+int readers_of(const LayerShape& shape, int value) {
+  const ExportedGraph& graph = shape.bound->graph;
+  int readers = 0;
+  for (const int node : shape.nodes) {
+    const auto times = static_cast<int>(std::ranges::count(graph.reads(node), value));
+    readers += times > 0 && !graph.adds_one_term(node) ? TensorFlow::kSeveral : times;
+  }
+  return std::min(readers, TensorFlow::kSeveral);
+}
+
 // The first layer checks all inputs of the program. A layer that reads nothing looks where its first input lies: what it makes lies there
 // too. A value whose memory the layer writes to is no longer the input.
 TensorFlow flow_of(const LayerShape& shape, const std::set<int>& written) {
-  std::set<int> read;
-  for (const int node : shape.nodes) read.insert(shape.bound->graph.reads(node).begin(), shape.bound->graph.reads(node).end());
   const bool all = shape.first == 0 || needs_sizes(shape);
   TensorFlow flow;
-  for (const int input : shape.inputs) flow.reads.push_back(all || read.contains(input));
-  if (!flow.reads.empty() && std::ranges::count(flow.reads, true) == 0) flow.reads[0] = true;
+  for (const int input : shape.inputs) flow.reads.push_back(std::max(readers_of(shape, input), all ? 1 : 0));
+  if (!flow.reads.empty() && std::ranges::max(flow.reads) == 0) flow.reads[0] = 1;
   for (const int output : shape.outputs) {
     const auto input = std::ranges::find(shape.inputs, output);
     const bool same = input != shape.inputs.end() && !written.contains(shape.bound->cuts.memory_of(output));

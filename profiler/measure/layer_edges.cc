@@ -38,7 +38,8 @@ std::vector<LayerEdge> layer_edges(const Model& model, const std::vector<std::ve
       const int reader = std::min(layer, model.size() - 1);
       if (reader == before) continue;
       before = reader;
-      for (const auto& [bytes, needs_gradient] : sizes) edges.push_back({tensor.maker, reader, bytes, 0, needs_gradient});
+      const bool several = reader != layer || std::ranges::count(tensor.several, layer) > 0;
+      for (const auto& [bytes, needs_gradient] : sizes) edges.push_back({tensor.maker, reader, bytes, 0, needs_gradient, several});
     }
   }
   std::ranges::stable_sort(edges, {}, [](const LayerEdge& edge) { return std::pair(edge.to, edge.from); });

@@ -229,7 +229,7 @@ class SleepFlow {
   /// Of the next layer.
   Step next() {
     Step step;
-    for (const int tensor : taken_) step.flow.reads.push_back(reads(tensor));
+    for (const int tensor : taken_) step.flow.reads.push_back(readers(tensor));
     std::vector<int> returned;
     for (int t = 0; t < static_cast<int>(tensors_.size()); ++t)
       if (tensors_[as_index(t)].maker == layer_) returned.push_back(t);
@@ -257,9 +257,12 @@ class SleepFlow {
   static SleepOutput output(const ProfileTensor& tensor) {
     return {std::max<std::int64_t>(1, tensor.bytes_per_sample / 4), !tensor.gradient_readers.empty()};
   }
-  [[nodiscard]] bool reads(int tensor) const {
-    if (tensor == kInput) return reads_inputs_[as_index(layer_)];
-    return tensor != kUnread && std::ranges::count(tensors_[as_index(tensor)].readers, layer_) > 0;
+  // Operators of the layer that read the tensor.
+  [[nodiscard]] int readers(int tensor) const {
+    if (tensor == kInput) return reads_inputs_[as_index(layer_)] ? 1 : 0;
+    if (tensor == kUnread) return 0;
+    const ProfileTensor& about = tensors_[as_index(tensor)];
+    return static_cast<int>(std::ranges::count(about.readers, layer_) + std::ranges::count(about.several, layer_));
   }
   [[nodiscard]] int last_reader(int tensor) const {
     if (tensor == kInput) return last_reading_inputs_;

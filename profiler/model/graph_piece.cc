@@ -36,7 +36,11 @@ int passed_on(const at::Tensor& output, const Tensors& inputs) {
 
 Tensors as_leaves(const Tensors& tensors) {
   Tensors leaves;
-  for (const at::Tensor& tensor : tensors) leaves.push_back(leaf_of(tensor, tensor.requires_grad()));
+  for (const at::Tensor& tensor : tensors) {
+    const int same = tensor.defined() ? index_of(tensor, tensors) : -1;
+    const bool again = same >= 0 && as_index(same) < leaves.size();
+    leaves.push_back(again ? leaves[as_index(same)] : leaf_of(tensor, tensor.requires_grad()));
+  }
   return leaves;
 }
 
@@ -45,6 +49,7 @@ Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors output
   const auto requires_grad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
   if (std::ranges::none_of(inputs, requires_grad) && layer.parameters().empty()) return outputs;
   for (at::Tensor& output : outputs) {
+    if (output.defined() && index_of(output, inputs) >= 0) continue;
     const auto is_part_of = [&](const at::Tensor& input) { return input.defined() && !input.requires_grad() && output.is_alias_of(input); };
     if (output.defined() && output.is_floating_point() && std::ranges::none_of(inputs, is_part_of)) output = leaf_of(output, true);
   }

@@ -42,7 +42,12 @@ struct BatchStatistics {
 
 /// What a layer does with the tensors that it takes. Stages then send each other only what is read, and wait for nothing else.
 struct TensorFlow {
-  std::vector<bool> reads;  ///< per input; false: the layer looks neither at its values nor at its sizes
+  static constexpr int kSeveral = 2;
+
+  /// Per input: 0: the layer looks neither at its values nor at its sizes; 1: one operator reads it, whose gradient is then all that the layer
+  /// adds to that of the input; kSeveral: more than one does, or it is not known how many. With 1 in place of kSeveral, gradients may be
+  /// added up in another order than in the un-pipelined step.
+  std::vector<int> reads;
   std::vector<int> passes;  ///< per output: index of the input that it is, unchanged; -1: the layer computes it
   bool operator==(const TensorFlow&) const = default;
 };
@@ -56,8 +61,9 @@ class Layer {
   /// Must not modify its inputs. Throws c10::Error like LibTorch.
   [[nodiscard]] virtual Tensors forward(const Tensors& inputs, const RunContext& context) = 0;
 
-  /// What forward() does with its tensors, the same in every call; nullopt: it reads all inputs and computes all outputs. forward() may get
-  /// an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced by the input.
+  /// What forward() does with its tensors, the same in every call; nullopt: it reads all inputs and computes all outputs, all different.
+  /// forward() may get an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced by
+  /// the input.
   [[nodiscard]] virtual std::optional<TensorFlow> flow() const { return std::nullopt; }
 
   /// Trainable parameters (leaves that require gradients), in a fixed order that all clones share.

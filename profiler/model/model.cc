@@ -170,7 +170,7 @@ Tensors given_to(const TensorFlow& flow, const Tensors& inputs) {
   const auto there = std::ranges::find_if(inputs, &at::Tensor::defined);
   const auto options = there == inputs.end() ? at::TensorOptions() : there->options().requires_grad(false);
   for (std::size_t i = 0; i < given.size(); ++i)
-    if (!given[i].defined() && i < flow.reads.size() && !flow.reads[i]) given[i] = at::empty({0}, options);
+    if (!given[i].defined() && i < flow.reads.size() && flow.reads[i] == 0) given[i] = at::empty({0}, options);
   return given;
 }
 

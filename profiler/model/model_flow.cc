@@ -32,7 +32,7 @@ void check_flow(const ModelLayer& layer, const TensorFlow& flow, std::size_t giv
 ModelFlow::ModelFlow(const std::vector<ModelLayer>& layers) {
   cuts_.push_back(made_by(-1, taken_by(layers, 0)));
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) pass_through(i, layers);
-  for (const int tensor : cuts_.back()) add_reader(tensor, static_cast<int>(layers.size()));
+  for (const int tensor : cuts_.back()) add_reader(tensor, static_cast<int>(layers.size()), TensorFlow::kSeveral);
 }
 
 bool ModelFlow::is_unknown(int cut) const {
@@ -40,7 +40,7 @@ bool ModelFlow::is_unknown(int cut) const {
 }
 
 int ModelFlow::add(int maker, int output) {
-  tensors_.push_back({maker, output, {}});
+  tensors_.push_back({maker, output, {}, {}});
   return static_cast<int>(tensors_.size()) - 1;
 }
 
@@ -52,9 +52,11 @@ std::vector<int> ModelFlow::made_by(int maker, int count) {
 }
 
 // The same tensor may be taken twice.
-void ModelFlow::add_reader(int tensor, int layer) {
-  std::vector<int>& readers = tensors_[as_index(tensor)].readers;
-  if (readers.empty() || readers.back() != layer) readers.push_back(layer);
+void ModelFlow::add_reader(int tensor, int layer, int operators) {
+  auto& [maker, output, readers, several] = tensors_[as_index(tensor)];
+  const bool again = !readers.empty() && readers.back() == layer;
+  if (!again) readers.push_back(layer);
+  if ((again || operators > 1) && (several.empty() || several.back() != layer)) several.push_back(layer);
 }
 
 void ModelFlow::pass_through(int layer, const std::vector<ModelLayer>& layers) {
@@ -62,7 +64,7 @@ void ModelFlow::pass_through(int layer, const std::vector<ModelLayer>& layers) {
   const std::optional<TensorFlow> flow = layers[as_index(layer)].layer->flow();
   if (flow) check_flow(layers[as_index(layer)], *flow, given.size());
   for (std::size_t i = 0; i < given.size(); ++i)
-    if (!flow || flow->reads[i]) add_reader(given[i], layer);
+    if (!flow || flow->reads[i] > 0) add_reader(given[i], layer, flow ? flow->reads[i] : TensorFlow::kSeveral);
   if (!flow) return cuts_.push_back(made_by(layer, taken_by(layers, layer + 1)));
   std::vector<int> returned;
   for (std::size_t i = 0; i < flow->passes.size(); ++i)

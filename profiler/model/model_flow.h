@@ -14,6 +14,7 @@ struct ModelTensor {
   int maker = -1;            ///< layer that computes it; -1: it is an input of the model
   int output = 0;            ///< its index among the maker's outputs, or among the model's inputs; kAll: all of them
   std::vector<int> readers;  ///< layers that read it, ascending; the number of layers stands for the loss
+  std::vector<int> several = {};  ///< those of them in which more than one operator may read it
   bool operator==(const ModelTensor&) const = default;
 };
 
@@ -32,7 +33,7 @@ class ModelFlow {
  private:
   [[nodiscard]] int add(int maker, int output);
   [[nodiscard]] std::vector<int> made_by(int maker, int count);
-  void add_reader(int tensor, int layer);
+  void add_reader(int tensor, int layer, int operators);
   void pass_through(int layer, const std::vector<ModelLayer>& layers);
 
   std::vector<ModelTensor> tensors_;

@@ -189,13 +189,14 @@ Model make_bert(const std::string& parameters, const std::string& input, Seed se
             [](torch::nn::Module& module, const Tensors& inputs) { return static_cast<Embeddings&>(module).forward(inputs.at(0)); });
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
     const auto name = "bert.encoder.layer." + std::to_string(i);
+    const bool last = i + 1 == sizes.layers;
     chain.add(
         {name, {name}, "BertLayer", name}, std::make_shared<EncoderLayer>(sizes),
-        [last = i + 1 == sizes.layers](torch::nn::Module& module, const Tensors& inputs) {
+        [last](torch::nn::Module& module, const Tensors& inputs) {
           auto output = static_cast<EncoderLayer&>(module).forward(inputs.at(0), inputs.at(1));
           return last ? Tensors{std::move(output)} : Tensors{std::move(output), inputs[1]};
         },
-        i + 1 == sizes.layers ? TensorFlow{{true, true}, {-1}} : TensorFlow{{true, true}, {-1, 1}});
+        TensorFlow{{TensorFlow::kSeveral, 1}, last ? std::vector<int>{-1} : std::vector<int>{-1, 1}});
   }
   chain.add({"bert.pooler", {"bert.pooler"}, "BertPooler", "bert.pooler.dense"}, std::make_shared<Dense>(sizes.d, sizes.d),
             [](torch::nn::Module& module, const Tensors& inputs) {

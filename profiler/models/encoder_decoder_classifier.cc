@@ -51,8 +51,8 @@ Tensors classify(torch::nn::Module& module, const Tensors& inputs) {
 
 // Flow of a layer that reads the first of `taken` tensors, computes one from it, and passes all from the `used`th on.
 TensorFlow flow_of(int taken, int used) {
-  TensorFlow flow{std::vector<bool>(static_cast<std::size_t>(taken), false), {-1}};
-  flow.reads[0] = true;
+  TensorFlow flow{std::vector<int>(static_cast<std::size_t>(taken), 0), {-1}};
+  flow.reads[0] = 1;
   for (int i = used; i < taken; ++i) flow.passes.push_back(i);
   return flow;
 }
@@ -100,7 +100,7 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   BuiltinChain chain(sample.inputs.front().type, seed);
   add_autoencoder(chain, width);
   chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
-            first_classify, TensorFlow{{false, true, false}, {-1, 0, 2}});
+            first_classify, TensorFlow{{0, 1, 0}, {-1, 0, 2}});
   chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify,
             flow_of(3, 1));
   return {model, chain.take(), both_losses(), sample, kEncoderDecoderClassifierBatch};

@@ -66,7 +66,7 @@ void add_branch(BuiltinChain& chain, const std::string& branch, std::int64_t wid
       if (last) modules.push_back(name_of("avgpool"));
       chain.add({name, std::move(modules), last ? "BasicBlockPool" : BasicBlock::kKind, name},
                 std::make_shared<BasicBlock>(ResNetBlockSizes{in, out, group > 0 && i == 0 ? 2 : 1}), beside(last ? block_and_pool : block),
-                TensorFlow{{true, false}, {-1, 1}});
+                TensorFlow{{TensorFlow::kSeveral, 0}, {-1, 1}});
       in = out;
     }
   }
@@ -82,8 +82,8 @@ Model make_late_fusion(const std::string& parameters, const std::string& input, 
   check_size("late-fusion:" + parameters, 2 * 2730 * w * w + 16 * w * static_cast<double>(classes));
   const auto sample = parse_images({.model = "late-fusion", .leading = {2, 3}}, input, classes);
   BuiltinChain chain(sample.inputs.front().type, seed);
-  add_branch(chain, "first", width, first_stem, {{true}, {-1, 0}});
-  add_branch(chain, "second", width, second_stem, {{false, true}, {-1, 0}});
+  add_branch(chain, "first", width, first_stem, {{1}, {-1, 0}});
+  add_branch(chain, "second", width, second_stem, {{0, 1}, {-1, 0}});
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Dense>(2 * (width << (kBranchGroups - 1)), classes), head);
   return {"late-fusion", chain.take(), Loss::cross_entropy(), sample, kLateFusionBatch};
 }

@@ -76,14 +76,14 @@ Tensors down(torch::nn::Module& module, const Tensors& inputs) {
 
 // `skips` tensors wait for layers behind this one.
 TensorFlow flow_down(std::int64_t skips) {
-  TensorFlow flow{{true}, {-1, 0}};
-  for (int i = 1; i <= skips; ++i) flow.reads.push_back(false), flow.passes.push_back(i);
+  TensorFlow flow{{1}, {-1, 0}};
+  for (int i = 1; i <= skips; ++i) flow.reads.push_back(0), flow.passes.push_back(i);
   return flow;
 }
 
 TensorFlow flow_up(std::int64_t skips) {
-  TensorFlow flow{{true, true}, {-1}};
-  for (int i = 0; i < skips; ++i) flow.reads.push_back(false), flow.passes.push_back(i + 2);
+  TensorFlow flow{{1, 1}, {-1}};
+  for (int i = 0; i < skips; ++i) flow.reads.push_back(0), flow.passes.push_back(i + 2);
   return flow;
 }
 

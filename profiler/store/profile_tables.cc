@@ -68,8 +68,9 @@ void write_layers(SQLite::Database& database, const Profile& profile) {
     ++row;
   }
   row = 0;
-  Insert edge(database, "INSERT INTO MPTUNE_LAYER_EDGE VALUES (?, ?, ?, ?, ?, ?)");
-  for (const LayerEdge& e : profile.edges) edge(row++, e.from, e.to, e.bytes_per_sample, e.fixed_bytes, e.needs_gradient);
+  Insert edge(database, "INSERT INTO MPTUNE_LAYER_EDGE VALUES (?, ?, ?, ?, ?, ?, ?)");
+  for (const LayerEdge& e : profile.edges)
+    edge(row++, e.from, e.to, e.bytes_per_sample, e.fixed_bytes, e.needs_gradient, e.several_readers);
   row = 0;
   Insert cut(database, "INSERT INTO MPTUNE_FORBIDDEN_CUT VALUES (?, ?, ?)");
   for (const ForbiddenCut& c : profile.forbidden_cuts) cut(row++, c.layer, c.reason);
@@ -171,13 +172,15 @@ void read_layers(SQLite::Database& database, Profile& profile) {
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
-  Rows edge(database, "SELECT from_layer, to_layer, bytes_per_sample, fixed_bytes, needs_gradient FROM MPTUNE_LAYER_EDGE ORDER BY edge");
+  const bool several = has_column(database, "MPTUNE_LAYER_EDGE", "several_readers");
+  Rows edge(database, std::string("SELECT from_layer, to_layer, bytes_per_sample, fixed_bytes, needs_gradient, ") +
+                          (several ? "several_readers" : "0") + " FROM MPTUNE_LAYER_EDGE ORDER BY edge");
   while (edge.next()) {
     require_below_limit(profile.edges, kMostProfileEdges, "edges");
     (void)at(profile.layers, edge.integer(0), "the layer of an edge");
     (void)at(profile.layers, edge.integer(1), "the layer of an edge");
     profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), count(edge, 2, "the size of an edge"), count(edge, 3, "the size of an edge"),
-                             edge.integer(4) != 0});
+                             edge.integer(4) != 0, edge.integer(5) != 0});
   }
   if (!has_table(database, "MPTUNE_FORBIDDEN_CUT")) return;
   Rows cut(database, "SELECT layer, reason FROM MPTUNE_FORBIDDEN_CUT ORDER BY position");

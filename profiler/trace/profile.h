@@ -102,6 +102,7 @@ struct LayerEdge {
   std::int64_t bytes_per_sample = 0;
   std::int64_t fixed_bytes = 0;
   bool needs_gradient = true;
+  bool several_readers = false;  ///< more than one operator of the layer `to` may read it
   bool operator==(const LayerEdge&) const = default;
 };
 

@@ -49,6 +49,7 @@ std::vector<ProfileTensor> profile_tensors(const Profile& profile) {
     tensor.bytes_per_sample = edge.bytes_per_sample;
     tensor.fixed_bytes = edge.fixed_bytes;
     add_reader(tensor.readers, edge.to);
+    if (edge.several_readers) add_reader(tensor.several, edge.to);
     if (edge.needs_gradient) add_reader(tensor.gradient_readers, edge.to);
   }
   std::vector<ProfileTensor> all;

@@ -14,6 +14,7 @@ struct ProfileTensor {
   std::int64_t bytes_per_sample = 0;
   std::int64_t fixed_bytes = 0;
   std::vector<int> readers;           ///< layers, ascending
+  std::vector<int> several;           ///< those of them in which more than one operator may read it
   std::vector<int> gradient_readers;  ///< those of them whose gradient goes back, ascending
   bool operator==(const ProfileTensor&) const = default;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -8,15 +9,17 @@
 
 namespace mptune::testing {
 
-/// The profile with random edges in place of those of its chain: most layers read the one before them, some an earlier one, some none. The
-/// last layer reads whatever nobody else does. Sizes are all different.
+/// The profile with random edges in place of those of its chain: most layers read the one before them, some an earlier one, some none. Some
+/// tensors have several readers. The last layer reads whatever nobody else does.
 inline Profile with_random_edges(Profile profile, std::mt19937& random) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int layers = static_cast<int>(profile.layers.size());
   std::vector<bool> read(as_index(layers), false);
   profile.edges.clear();
   const auto add = [&](int from, int to) {
-    profile.edges.push_back({from, to, 100 * layers * draw(1, 9) + from * layers + to, 0, draw(0, 4) > 0});
+    const auto same = std::ranges::find(profile.edges, from, &LayerEdge::from);
+    const auto size = same != profile.edges.end() && draw(0, 1) == 0 ? same->bytes_per_sample : 100 * layers * draw(1, 9) + from * layers + to;
+    profile.edges.push_back({from, to, size, 0, draw(0, 4) > 0, draw(0, 3) == 0});
     read[as_index(from)] = true;
   };
   for (int to = 1; to < layers; ++to) {

@@ -33,7 +33,7 @@ Profile hand_profile() {
   profile.input = "8";
   profile.batch = 16;
   profile.layers = {{"fc1", "Linear", {"net.0", "net.1"}, 72, 288, 8, true, 32, 0.25}, {"fc2", "Linear", {}, 72, 288, 0, false}};
-  profile.edges = {{0, 1, 32, 8, true}, {0, 1, 4, 0, false}};
+  profile.edges = {{0, 1, 32, 8, true}, {0, 1, 4, 0, false, true}};
   profile.forbidden_cuts = {{1, "fc2 works in place on what fc1 keeps"}};
   DeviceClass one{.name = "cpu/1",
                   .layers = {{{cost(1, 0.1), cost(2, 0.2)}}, {{cost(4, 1e-7)}}},

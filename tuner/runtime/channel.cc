@@ -8,28 +8,36 @@ namespace mptune::tuner {
 
 namespace {
 
-struct Place {
-  bool defined = false;
-  bool requires_grad = false;
-};
-
-std::vector<Place> places_of(const Tensors& tensors) {
-  std::vector<Place> places;
-  for (const at::Tensor& tensor : tensors) places.push_back({tensor.defined(), tensor.defined() && tensor.requires_grad()});
-  return places;
-}
-
-/// Puts the copies of the defined tensors back at their indices.
-Tensors placed(const std::vector<Place>& places, Tensors copies) {
-  Tensors tensors(places.size());
-  auto next = copies.begin();
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (!places[i].defined) continue;
-    tensors[i] = std::move(*next++);
-    tensors[i].set_requires_grad(places[i].requires_grad);
+/// Where the tensors of a message go. One that is there twice is copied once, and the two are one tensor again.
+class Places {
+ public:
+  explicit Places(const Tensors& tensors) {
+    for (const at::Tensor& tensor : tensors) places_.push_back(tensor.defined() ? index_of(tensor) : -1);
   }
-  return tensors;
-}
+
+  [[nodiscard]] bool empty() const { return different_.empty(); }
+  /// The tensors to copy, each once.
+  [[nodiscard]] Tensors take() { return std::exchange(different_, {}); }
+  [[nodiscard]] Tensors placed(const Tensors& copies) const {
+    for (std::size_t i = 0; i < copies.size(); ++i) copies[i].set_requires_grad(requires_grad_[i]);
+    Tensors tensors;
+    for (const int place : places_) tensors.push_back(place < 0 ? at::Tensor() : copies[as_index(place)]);
+    return tensors;
+  }
+
+ private:
+  int index_of(const at::Tensor& tensor) {
+    const auto same = std::ranges::find_if(different_, [&](const at::Tensor& other) { return other.is_same(tensor); });
+    if (same != different_.end()) return static_cast<int>(same - different_.begin());
+    different_.push_back(tensor);
+    requires_grad_.push_back(tensor.requires_grad());
+    return static_cast<int>(different_.size()) - 1;
+  }
+
+  std::vector<int> places_;  ///< per tensor of the message, in `different_`; -1: it is undefined
+  Tensors different_;
+  std::vector<bool> requires_grad_;
+};
 
 }  // namespace
 
@@ -38,10 +46,9 @@ InProcessChannel::InProcessChannel(int microbatches, Direction forward, Directio
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
   profiler::CopyLane* lane = direction_of(tag).lane;
-  std::vector<Place> places = places_of(tensors);
-  const bool nothing = std::ranges::none_of(places, &Place::defined);
-  if (lane == nullptr || nothing) return deliver(tag, {std::move(tensors), nullptr});
-  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
+  Places places(tensors);
+  if (lane == nullptr || places.empty()) return deliver(tag, {std::move(tensors), nullptr});
+  tensors = places.take();
   lane->copy(
       std::move(tensors),
       [this, tag, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
@@ -49,7 +56,7 @@ void InProcessChannel::send(MessageTag tag, Tensors tensors) {
         for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
         // The observer is called before delivery: the receiver may end the step as soon as it has its input.
         if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
-        deliver(tag, {placed(places, std::move(arrival.tensors)), std::move(arrival.there)});
+        deliver(tag, {places.placed(arrival.tensors), std::move(arrival.there)});
       },
       [this](std::exception_ptr error) { failed_(std::move(error)); });
 }

@@ -46,13 +46,41 @@ class SlowStep {
     return s;
   }
 
-  // Bytes per sample by the other stage: of what `stage` reads, or of its own that others read; with `gradients`, of those that go back.
+  // Operators of the stage that read the tensor of this maker and size; 2: more than one.
+  [[nodiscard]] int readers_in(int stage, const LayerEdge& tensor) const {
+    int readers = 0;
+    for (const LayerEdge& edge : profile_.edges)
+      if (edge.from == tensor.from && edge.bytes_per_sample == tensor.bytes_per_sample && stage_of(edge.to) == stage)
+        readers += edge.several_readers ? 2 : 1;
+    return readers;
+  }
+
+  // Whoever has several operators that read it hands a tensor on.
+  [[nodiscard]] int sender_of(int stage, const LayerEdge& tensor) const {
+    int sender = stage - 1;
+    while (sender > stage_of(tensor.from) && readers_in(sender, tensor) < 2) --sender;
+    return sender;
+  }
+
+  // A stage sends back a gradient of its own, or one of those that it handed the tensor on to.
+  [[nodiscard]] bool has_gradient(int stage, const LayerEdge& tensor) const {
+    return std::ranges::any_of(profile_.edges, [&](const LayerEdge& edge) {
+      if (edge.from != tensor.from || edge.bytes_per_sample != tensor.bytes_per_sample || !edge.needs_gradient) return false;
+      int reader = stage_of(edge.to);
+      while (reader > stage && reader > stage_of(tensor.from)) reader = sender_of(reader, tensor);
+      return reader == stage;
+    });
+  }
+
+  // Bytes per sample by the other stage: of what `stage` reads, or of what it sends to others; with `gradients`, of those that go back.
   [[nodiscard]] std::map<int, std::int64_t> exchanged(int stage, bool reads, bool gradients) const {
     std::map<int, std::int64_t> bytes;
     std::set<std::tuple<int, std::int64_t, int>> seen;  // a tensor that two layers of a stage read is sent once
     for (const LayerEdge& edge : profile_.edges) {
-      const int front = stage_of(edge.from), back = stage_of(edge.to);
-      if (front == back || (reads ? back : front) != stage || (gradients && !edge.needs_gradient)) continue;
+      const int back = stage_of(edge.to);
+      if (stage_of(edge.from) == back) continue;
+      const int front = sender_of(back, edge);
+      if ((reads ? back : front) != stage || (gradients && !has_gradient(back, edge))) continue;
       if (seen.insert({edge.from, edge.bytes_per_sample, back}).second) bytes[reads ? front : back] += edge.bytes_per_sample;
     }
     return bytes;

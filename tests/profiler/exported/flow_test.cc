@@ -33,7 +33,7 @@ Counts check_layers(const std::vector<ModelLayer>& layers, const Tensors& inputs
   for (std::size_t i = 0; i < layers.size(); ++i) {
     for (const bool gradients : {false, true}) expect_true_flow(layers[i], static_cast<int>(i), values, context, gradients);
     const TensorFlow flow = layers[i].layer->flow().value();
-    counts.unread += static_cast<int>(std::ranges::count(flow.reads, false));
+    counts.unread += static_cast<int>(std::ranges::count(flow.reads, 0));
     for (const int input : flow.passes) counts.passed += input >= 0 ? 1 : 0;
     values = run_layer(layers[i], static_cast<int>(i), values, context);
   }

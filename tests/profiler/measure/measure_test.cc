@@ -138,7 +138,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   ASSERT_EQ(profile.edges.size(), layers - 1);
   for (std::size_t i = 0; i < profile.edges.size(); ++i) {
     const int from = static_cast<int>(i);
-    EXPECT_EQ(profile.edges[i], (LayerEdge{from, from + 1, kPositions * kWidth * kFloat, 0, true}));
+    EXPECT_EQ(profile.edges[i], (LayerEdge{from, from + 1, kPositions * kWidth * kFloat, 0, true, true}));
     for (const LayerCost& cost : profile.classes[0].layers[i].by_samples)
       EXPECT_EQ(cost.output_bytes, cost.samples * kPositions * kWidth * kFloat);
   }

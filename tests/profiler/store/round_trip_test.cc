@@ -160,6 +160,14 @@ TEST_F(RoundTrip, LinksSayWhoCopies) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesThatDoNotSayHowManyOperatorsReadATensor) {
+  Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("ALTER TABLE MPTUNE_LAYER_EDGE DROP COLUMN several_readers");
+  for (LayerEdge& edge : profile.edges) edge.several_readers = false;
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesWithoutPeaksOfLayers) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});

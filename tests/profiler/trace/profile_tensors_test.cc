@@ -19,8 +19,8 @@ Profile graph_of(int layers, std::vector<LayerEdge> edges) {
 }
 
 TEST(ProfileTensors, EdgesOfOneMakerAndSizeAreOneTensor) {
-  const Profile profile = graph_of(4, {{0, 1, 8, 0, true}, {0, 3, 8, 0, false}, {0, 3, 8, 0, true}, {0, 2, 9, 1, false}});
-  const std::vector<ProfileTensor> expected = {{0, 8, 0, {1, 3}, {1}}, {0, 8, 0, {3}, {3}}, {0, 9, 1, {2}, {}}};
+  const Profile profile = graph_of(4, {{0, 1, 8, 0, true, true}, {0, 3, 8, 0, false}, {0, 3, 8, 0, true}, {0, 2, 9, 1, false}});
+  const std::vector<ProfileTensor> expected = {{0, 8, 0, {1, 3}, {1}, {1}}, {0, 8, 0, {3}, {}, {3}}, {0, 9, 1, {2}, {}, {}}};
   EXPECT_EQ(profile_tensors(profile), expected) << "a layer that reads two of one size reads two tensors";
 }
 

@@ -164,8 +164,8 @@ TEST(CarriedTensors, AreMeasuredAsEdgesWithoutGradient) {
   const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
   std::vector<LayerEdge> expected;
   for (int i = 0; i + 1 < kCarriedTensorsLayers; ++i) {
-    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth, 0, true});
-    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth + kCarriedTensorsWidth, 0, false});
+    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth, 0, true, true});
+    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth + kCarriedTensorsWidth, 0, false, true});
   }
   EXPECT_EQ(profile.edges, expected);
 }

@@ -22,7 +22,7 @@ namespace mptune::testing {
 namespace {
 
 constexpr int kGraphBatch = 8;
-constexpr int kGraphCases = 240;
+constexpr int kGraphCases = 600;
 
 /// Kinds of exchange that the cases are to cover.
 struct Exchanges {
@@ -33,7 +33,7 @@ struct Exchanges {
   int batch_alone = 0;    ///< those that read nothing else
   int unread_behind = 0;  ///< stages that send nothing to any other
   int everything = 0;     ///< cuts of which it is not known what crosses them
-  int exact = 0, inexact = 0;
+  int handed_on = 0;      ///< tensors that a stage reads and sends to a later one
   int replicated = 0, recomputing = 0;
   std::set<std::string> schedules;
 
@@ -54,6 +54,8 @@ struct Exchanges {
       for (const auto& [front, back] : link.slots) {
         twice += fronts.insert(front).second ? 0 : 1;
         sent_to[{link.front, front}].insert(link.back);
+        const int tensor = flow.at(plan.stages[as_index(link.front)].last_layer)[as_index(front)];
+        handed_on += flow.tensors()[as_index(tensor)].maker < plan.stages[as_index(link.front)].first_layer ? 1 : 0;
       }
     }
     for (const auto& [sent, stages] : sent_to) three_readers += stages.size() > 2 ? 1 : 0;
@@ -140,15 +142,13 @@ class GraphCase {
 };
 
 /// The loop's layers do not say what they read: it is the chain of their forwards.
-void check_gradients(const GraphCase& graph, const Batch& batch, bool exact) {
+void check_gradients(const GraphCase& graph, const Batch& batch) {
   const StageLoop loop = run_stage_loop(graph_model(graph.shape(), false), graph.plan(), batch);
   const TensorsByName expected = sum_ascending(loop, graph.plan());
   Pipeline pipeline(graph_model(graph.shape()), graph.plan(), {}, shared_core_devices(graph.plan()));
   (void)pipeline.step(batch.inputs, batch.target);
   const StepResult result = pipeline.step(batch.inputs, batch.target);
   EXPECT_NEAR(result.loss, loop.loss, 1e-12 * std::max(1.0, std::abs(loop.loss)));
-  double largest = 0;
-  for (const auto& [name, sum] : expected) largest = std::max(largest, sum.norm().item<double>());
   for (const NamedTensor& parameter : pipeline.named_parameters()) {
     const at::Tensor gradient = parameter.tensor.grad();
     const auto sum = expected.find(parameter.name);
@@ -157,13 +157,10 @@ void check_gradients(const GraphCase& graph, const Batch& batch, bool exact) {
       continue;
     }
     ASSERT_TRUE(gradient.defined()) << parameter.name;
-    EXPECT_TRUE(!exact || at::equal(gradient, sum->second)) << parameter.name;
-    const double most = 1e-5 * std::max(sum->second.norm().item<double>(), 1e-3 * largest);
-    EXPECT_LE((gradient - sum->second).norm().item<double>(), most) << parameter.name;
+    EXPECT_TRUE(at::equal(gradient, sum->second)) << parameter.name;
   }
 }
 
-// Of a sum of two gradients the order does not matter. Of three, a stage that reads a tensor twice adds its own two first.
 TEST(Graph, EveryPlanEqualsTheUnpipelinedStep) {
   std::mt19937 random(1);
   Exchanges seen;
@@ -171,13 +168,11 @@ TEST(Graph, EveryPlanEqualsTheUnpipelinedStep) {
     const GraphCase graph(random);
     SCOPED_TRACE("case " + std::to_string(i) + ": " + graph.text());
     const Model model = graph_model(graph.shape());
-    const bool exact = most_reads(graph.shape()) <= 2;
-    ++(exact ? seen.exact : seen.inexact);
     seen.count(profiler::ModelFlow(model.layers()), graph.plan());
-    check_gradients(graph, synthetic_batch(model.sample(), kGraphBatch, static_cast<std::uint64_t>(i)), exact);
+    check_gradients(graph, synthetic_batch(model.sample(), kGraphBatch, static_cast<std::uint64_t>(i)));
   }
   for (const int count : {seen.over_a_stage, seen.three_readers, seen.twice, seen.of_the_batch, seen.batch_alone, seen.unread_behind,
-                          seen.everything, seen.exact, seen.inexact, seen.replicated, seen.recomputing})
+                          seen.everything, seen.handed_on, seen.replicated, seen.recomputing})
     EXPECT_GT(count, 5);
   EXPECT_EQ(seen.schedules.size(), 6U);
 }

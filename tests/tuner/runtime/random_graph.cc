@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "profiler/base/index.h"
@@ -20,7 +21,7 @@ class GraphLayer final : public Layer {
   GraphLayer(int index, GraphLayerShape shape) : index_(index), shape_(std::move(shape)) {
     if (!shape_.trained) return;
     for (std::size_t i = 0; i < shape_.flow.reads.size(); ++i)
-      if (shape_.flow.reads[i]) add({kWidth, kWidth});
+      if (shape_.flow.reads[i] > 0) add({kWidth, kWidth});
     add({kWidth});
   }
 
@@ -53,9 +54,10 @@ class GraphLayer final : public Layer {
     if (shape_.trained) sum = sum + parameters_.back().tensor;
     std::size_t weight = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!shape_.flow.reads.at(i)) continue;
+      if (shape_.flow.reads.at(i) == 0) continue;
       const at::Tensor input = inputs[i].to(at::kFloat);
       sum = sum + (shape_.trained ? input.matmul(parameters_[weight++].tensor) : input * 0.7);
+      if (shape_.flow.reads[i] > 1) sum = sum * input.sin();
     }
     return sum;
   }
@@ -70,24 +72,26 @@ class GraphLayer final : public Layer {
   std::vector<NamedTensor> parameters_;  ///< the bias last
 };
 
-struct ReadTensor {
-  bool gradient = false;
-  int reads = 0;
-};
-
 class Grower {
  public:
   explicit Grower(std::mt19937& random) : random_(random) {}
 
   GraphShape grow() {
     GraphShape shape{1 + below(3), {}};
-    std::vector<bool> is_input(as_index(shape.inputs), true);
+    std::vector<int> taken;  // numbers of tensors: inputs of the model, then what layers make
+    for (int i = 0; i < shape.inputs; ++i) taken.push_back(i);
+    int tensors = shape.inputs;
     const int layers = 3 + below(6);
     for (int i = 0; i < layers; ++i) {
-      shape.layers.push_back(layer(is_input, i + 1 == layers));
-      std::vector<bool> behind;
-      for (const int input : shape.layers.back().flow.passes) behind.push_back(input >= 0 && is_input[as_index(input)]);
-      is_input = std::move(behind);
+      std::vector<bool> is_input;
+      for (const int tensor : taken) is_input.push_back(tensor < shape.inputs);
+      GraphLayerShape grown = layer(is_input, i + 1 == layers);
+      std::vector<int> returned;
+      for (const int input : grown.flow.passes) returned.push_back(input >= 0 ? taken[as_index(input)] : tensors++);
+      // A layer that returns a tensor twice must say so.
+      if (std::set<int>(returned.begin(), returned.end()).size() < returned.size()) grown.declared = true;
+      shape.layers.push_back(std::move(grown));
+      taken = std::move(returned);
     }
     return shape;
   }
@@ -105,13 +109,13 @@ class Grower {
     return shape;
   }
 
-  std::vector<bool> reads(const std::vector<bool>& is_input) {
+  std::vector<int> reads(const std::vector<bool>& is_input) {
     const int which = below(12);
-    if (which == 0) return std::vector<bool>(is_input.size(), false);
-    if (which == 1) return std::vector<bool>(is_input.size(), true);
-    if (which <= 3) return is_input;
-    std::vector<bool> some(is_input.size(), false);
-    for (int i = 0; i <= below(3); ++i) some[as_index(below(static_cast<int>(some.size())))] = true;
+    if (which == 0) return std::vector<int>(is_input.size(), 0);
+    if (which == 1) return std::vector<int>(is_input.size(), 1);
+    if (which <= 3) return {is_input.begin(), is_input.end()};
+    std::vector<int> some(is_input.size(), 0);
+    for (int i = 0; i <= below(3); ++i) some[as_index(below(static_cast<int>(some.size())))] = 1 + below(5) / 4;
     return some;
   }
 
@@ -153,30 +157,6 @@ Model graph_model(const GraphShape& shape, bool declared) {
     return sum;
   };
   return {"graph", std::move(layers), Loss::custom("squares", sum_of_squares), sample, 8};
-}
-
-int most_reads(const GraphShape& shape) {
-  std::vector<ReadTensor> tensors(as_index(shape.inputs));
-  std::vector<int> places;  // of what the next layer takes, in `tensors`
-  for (int i = 0; i < shape.inputs; ++i) places.push_back(i);
-  for (const GraphLayerShape& layer : shape.layers) {
-    bool gradient = layer.trained;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (!layer.flow.reads[i]) continue;
-      ++tensors[as_index(places[i])].reads;
-      gradient = gradient || tensors[as_index(places[i])].gradient;
-    }
-    std::vector<int> behind;
-    for (const int input : layer.flow.passes) {
-      behind.push_back(input < 0 ? static_cast<int>(tensors.size()) : places[as_index(input)]);
-      if (input < 0) tensors.push_back({gradient && layer.makes == Makes::sums, 0});
-    }
-    places = std::move(behind);
-  }
-  for (const int place : places) ++tensors[as_index(place)].reads;
-  int most = 0;
-  for (const ReadTensor& tensor : tensors) most = std::max(most, tensor.gradient ? tensor.reads : 0);
-  return most;
 }
 
 }  // namespace mptune::testing

@@ -31,7 +31,4 @@ struct GraphShape {
 /// The same weights for the same shape. Without `declared`, no layer says what it reads.
 [[nodiscard]] Model graph_model(const GraphShape& shape, bool declared = true);
 
-/// The most that any tensor with a gradient is read: a layer that takes it at two places reads it twice.
-[[nodiscard]] int most_reads(const GraphShape& shape);
-
 }  // namespace mptune::testing
