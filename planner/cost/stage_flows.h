@@ -8,8 +8,8 @@
 namespace mptune::planner {
 
 /// What one stage sends to a later one in each micro-batch, and the gradients that come back. In a chain each stage sends to the next. In a
-/// graph of layers a tensor goes from the stage that computes it to each stage that reads it, and past those that do not (senders.h says which
-/// readers hand it on):
+/// graph of layers a tensor goes from the stage that computes it to each stage that reads it, and past those that do not (senders.h says
+/// which readers hand it on):
 ///
 ///     stage 0, first branch  -->  stage 2, head  <--  stage 1, second branch
 struct StageFlow {

@@ -59,8 +59,7 @@ void share_out(int left, int stages, std::vector<int>& chosen, std::vector<std::
 
 // Where the user names none: all orders with split backwards. Those of one schedule with whole backwards only are not what is asked for.
 std::vector<std::string> helping_schedules(const SearchSpace& space) {
-  const Capabilities& can = space.capabilities;
-  if (!space.idle_devices_help || !can.split_backward || !can.idle_devices_help || !all_can_help(space.devices)) return {};
+  if (!may_help(space)) return {};
   if (!space.schedules.empty()) return space.schedules;
   std::vector<std::string> names;
   for (const ScheduleInfo& schedule : late_schedules()) names.emplace_back(schedule.name);
@@ -69,6 +68,11 @@ std::vector<std::string> helping_schedules(const SearchSpace& space) {
 }
 
 }  // namespace
+
+bool may_help(const SearchSpace& space) {
+  const Capabilities& can = space.capabilities;
+  return space.idle_devices_help && can.split_backward && can.idle_devices_help && all_can_help(space.devices);
+}
 
 bool PlanFamily::replicated() const {
   return std::ranges::any_of(devices, [](const std::vector<int>& stage) { return stage.size() > 1; });

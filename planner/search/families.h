@@ -41,6 +41,9 @@ struct PlanFamily {
   [[nodiscard]] std::vector<int> used() const;
 };
 
+/// True if the space has plans whose idle devices help.
+[[nodiscard]] bool may_help(const SearchSpace& space);
+
 /// Lists every value of the choices that a search space leaves open.
 class Choices {
  public:

@@ -10,6 +10,7 @@
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/evaluator.h"
 #include "planner/search/families.h"
+#include "planner/search/graph_bound.h"
 #include "planner/search/graph_states.h"
 #include "planner/search/space_memory.h"
 #include "planner/simulate/schedule_costs.h"

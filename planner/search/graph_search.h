@@ -23,8 +23,4 @@ namespace mptune::planner {
 [[nodiscard]] std::vector<Candidate> graph_front(const SearchSpace& space, const CostModel& cost, double share,
                                                  const std::vector<Candidate>& known);
 
-/// Nanoseconds below which no step of the space lies, whatever its stages, rows and devices: all work over all devices, or what one
-/// micro-batch alone takes along the longest path of layers. Fused weight gradients are not covered.
-[[nodiscard]] std::int64_t graph_bound_ns(const SearchSpace& space, const CostModel& cost);
-
 }  // namespace mptune::planner

@@ -44,9 +44,9 @@ struct BatchStatistics {
 struct TensorFlow {
   static constexpr int kSeveral = 2;
 
-  /// Per input: 0: the layer looks neither at its values nor at its sizes; 1: one operator reads it, whose gradient is then all that the layer
-  /// adds to that of the input; kSeveral: more than one does, or it is not known how many. With 1 in place of kSeveral, gradients may be
-  /// added up in another order than in the un-pipelined step.
+  /// Per input: 0: the layer looks neither at its values nor at its sizes; 1: one operator reads it, whose gradient is then all that the
+  /// layer adds to that of the input; kSeveral: more than one does, or it is not known how many. With 1 in place of kSeveral, gradients may
+  /// be added up in another order than in the un-pipelined step.
   std::vector<int> reads;
   std::vector<int> passes;  ///< per output: index of the input that it is, unchanged; -1: the layer computes it
   bool operator==(const TensorFlow&) const = default;
@@ -62,8 +62,8 @@ class Layer {
   [[nodiscard]] virtual Tensors forward(const Tensors& inputs, const RunContext& context) = 0;
 
   /// What forward() does with its tensors, the same in every call; nullopt: it reads all inputs and computes all outputs, all different.
-  /// forward() may get an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced by
-  /// the input.
+  /// forward() may get an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced
+  /// by the input.
   [[nodiscard]] virtual std::optional<TensorFlow> flow() const { return std::nullopt; }
 
   /// Trainable parameters (leaves that require gradients), in a fixed order that all clones share.

@@ -11,9 +11,9 @@ namespace mptune::profiler {
 struct ModelTensor {
   static constexpr int kAll = -1;
 
-  int maker = -1;            ///< layer that computes it; -1: it is an input of the model
-  int output = 0;            ///< its index among the maker's outputs, or among the model's inputs; kAll: all of them
-  std::vector<int> readers;  ///< layers that read it, ascending; the number of layers stands for the loss
+  int maker = -1;                 ///< layer that computes it; -1: it is an input of the model
+  int output = 0;                 ///< its index among the maker's outputs, or among the model's inputs; kAll: all of them
+  std::vector<int> readers;       ///< layers that read it, ascending; the number of layers stands for the loss
   std::vector<int> several = {};  ///< those of them in which more than one operator may read it
   bool operator==(const ModelTensor&) const = default;
 };

@@ -18,7 +18,8 @@ inline Profile with_random_edges(Profile profile, std::mt19937& random) {
   profile.edges.clear();
   const auto add = [&](int from, int to) {
     const auto same = std::ranges::find(profile.edges, from, &LayerEdge::from);
-    const auto size = same != profile.edges.end() && draw(0, 1) == 0 ? same->bytes_per_sample : 100 * layers * draw(1, 9) + from * layers + to;
+    const auto size =
+        same != profile.edges.end() && draw(0, 1) == 0 ? same->bytes_per_sample : 100 * layers * draw(1, 9) + from * layers + to;
     profile.edges.push_back({from, to, size, 0, draw(0, 4) > 0, draw(0, 3) == 0});
     read[as_index(from)] = true;
   };

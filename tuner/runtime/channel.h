@@ -32,9 +32,9 @@ struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
 };
 
-/// Carries tensors in both directions between a replica of a stage and a replica of one that reads its outputs. A message is sent and received once a
-/// step, each end by one thread. send() never waits for the receiver. A received tensor requires a gradient if the sent one did. An
-/// undefined tensor stays undefined at its index and is not copied.
+/// Carries tensors in both directions between a replica of a stage and a replica of one that reads its outputs. A message is sent and
+/// received once a step, each end by one thread. send() never waits for the receiver. A received tensor requires a gradient if the sent one
+/// did. An undefined tensor stays undefined at its index and is not copied.
 class Channel {
  public:
   virtual ~Channel() = default;

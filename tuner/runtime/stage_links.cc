@@ -52,7 +52,7 @@ class Linker {
 
   const profiler::ModelFlow& flow_;
   const std::vector<Stage>& stages_;
-  std::vector<int> stage_of_;                 ///< by layer; behind the last one, of the loss
+  std::vector<int> stage_of_;                ///< by layer; behind the last one, of the loss
   std::vector<std::map<int, int>> senders_;  ///< by tensor and reading stage
 };
 

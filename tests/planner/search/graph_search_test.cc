@@ -1,4 +1,5 @@
 #include "planner/search/graph_search.h"
+#include "planner/search/graph_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include "profiler/base/index.h"
 #include "profiler/trace/profile_tensors.h"
 #include "tests/planner/graphs.h"
+#include "tests/planner/random_plans.h"
 #include "tests/planner/search/spaces.h"
 
 namespace mptune::planner {
@@ -92,18 +94,59 @@ TEST(GraphSearch, ComesNearToBruteForce) {
 
 TEST(GraphSearch, TheBoundIsBelowRandomPlans) {
   std::mt19937 random(62);
-  for (int round = 0; round < 500; ++round) {
+  double nearest = 0;
+  for (int round = 0; round < 2000; ++round) {
     const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
     const int devices = draw(1, 3);
     const Profile profile = testing::with_random_edges(
         testing::make_profile(testing::random_shape(random, 7, devices), testing::random_factors(random, 7)), random);
     const CostModel cost(profile);
-    const SearchSpace space = graph_space(devices, 8);
     GraphState state{{draw(1, 3), draw(4, 6)}, {draw(0, devices - 1), draw(0, devices - 1), draw(0, devices - 1)}, draw(1, 4)};
+    SearchSpace space = graph_space(devices, 8);
+    space.microbatch_counts = {state.microbatches};
+    const std::string schedule = draw(0, 1) == 0 ? "gpipe" : "list";
+    if (draw(0, 1) == 0) space.schedules = {schedule};
+    if (draw(0, 2) > 0) space.stage_counts = {3};
     Plan plan = plan_of(state, space.devices, space.batch, 7);
-    schedule_plan(plan, "gpipe", cost);
+    schedule_plan(plan, schedule, cost);
+    const double bound_s = static_cast<double>(graph_bound_ns(space, cost)) * 1e-9;
+    ASSERT_LE(bound_s, predict(plan, cost).step_s + 1e-12) << round;
+    nearest = std::max(nearest, bound_s / predict(plan, cost).step_s);
+  }
+  EXPECT_GT(nearest, 0.99);
+}
+
+TEST(GraphSearch, TheBoundOfAFewStagesHoldsWithReplicas) {
+  std::mt19937 random(63);
+  int replicas = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const int devices = std::uniform_int_distribution<int>(2, 4)(random);
+    const Profile profile = testing::with_random_edges(
+        testing::make_profile(testing::random_shape(random, 8, devices), testing::random_factors(random, 8)), random);
+    const CostModel cost(profile);
+    const Plan plan = testing::random_plan(random, 8, devices);
+    SearchSpace space = graph_space(devices, plan.global_batch_size());
+    space.microbatch_counts = {plan.num_microbatches()};
+    space.stage_counts = {plan.num_stages()};
+    if (plan.microbatch_sizes != split_evenly(space.batch, plan.num_microbatches())) continue;
+    replicas += has_replicas(plan) ? 1 : 0;
     ASSERT_LE(static_cast<double>(graph_bound_ns(space, cost)) * 1e-9, predict(plan, cost).step_s + 1e-12) << round;
   }
+  EXPECT_GT(replicas, 50);
+}
+
+// A chain on one device a stage: the bound is what the slowest stage takes, and the step.
+TEST(GraphSearch, TheBoundOfAFewStagesIsReached) {
+  Profile profile = testing::make_profile({.layers = 6, .devices = 2, .forward_s = 0.001, .backward_s = 0.002});
+  profile.edges.push_back({0, 2, 1, 0, true});
+  const CostModel cost(profile);
+  SearchSpace space = graph_space(2, 8);
+  space.microbatch_counts = {4};
+  space.stage_counts = {2};
+  space.schedules = {"1f1b"};
+  const double step_s = 0.006 + 4 * 0.018 + 0.012;  // of the second stage, between the forward and the backward of the first
+  EXPECT_NEAR(static_cast<double>(graph_bound_ns(space, cost)) * 1e-9, step_s, 1e-9);
+  EXPECT_NEAR(best_step_s(search_plans(space, cost)), step_s, 1e-9);
 }
 
 TEST(GraphSearch, CapsAreKept) {

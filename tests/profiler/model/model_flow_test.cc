@@ -62,7 +62,7 @@ TEST(ModelFlow, FollowsATensorFromItsMakerToAllItsReaders) {
   const ModelFlow flow =
       flow_of({TensorFlow{{true, true}, {-1, 0, -1}}, TensorFlow{{false, false, true}, {1, 0}}, TensorFlow{{true, true}, {-1, 0}}});
   EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 2, 3}}, ModelTensor{-1, 1, {0}}, ModelTensor{0, 0, {2}},
-                                          ModelTensor{0, 2, {1}}, ModelTensor{2, 0, {3}}));
+                                              ModelTensor{0, 2, {1}}, ModelTensor{2, 0, {3}}));
   EXPECT_THAT(flow.at(0), ElementsAre(0, 1));
   EXPECT_THAT(flow.at(1), ElementsAre(2, 0, 3));
   EXPECT_THAT(flow.at(2), ElementsAre(0, 2));
@@ -97,8 +97,8 @@ TEST(ModelFlow, ATensorTakenTwiceIsOneWithOneReader) {
 }
 
 TEST(ModelFlow, SaysWhichLayersMayReadATensorWithSeveralOperators) {
-  const ModelFlow flow = flow_of({TensorFlow{{1}, {-1, 0}}, TensorFlow{{1, TensorFlow::kSeveral}, {-1, 0, 0, 1}},
-                                  TensorFlow{{0, 1, 1, 1}, {-1, 1, 3}}, kUnknown});
+  const ModelFlow flow = flow_of(
+      {TensorFlow{{1}, {-1, 0}}, TensorFlow{{1, TensorFlow::kSeveral}, {-1, 0, 0, 1}}, TensorFlow{{0, 1, 1, 1}, {-1, 1, 3}}, kUnknown});
   ASSERT_EQ(flow.tensors().size(), 5U);
   EXPECT_EQ(flow.tensors()[0], (ModelTensor{-1, 0, {0, 1, 2, 3}, {1, 3}})) << "a layer that says nothing may read it several times";
   EXPECT_EQ(flow.tensors()[1], (ModelTensor{0, 0, {1, 2, 3}, {2, 3}})) << "taken at two places";
@@ -109,7 +109,8 @@ TEST(ModelFlow, SaysWhichLayersMayReadATensorWithSeveralOperators) {
 
 TEST(ModelFlow, ATensorThatNobodyReadsHasNoReaders) {
   const ModelFlow flow = flow_of({TensorFlow{{false}, {-1, -1}}, TensorFlow{{true, false}, {-1}}});
-  EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, 0, {}}, ModelTensor{0, 0, {1}}, ModelTensor{0, 1, {}}, ModelTensor{1, 0, {2}}));
+  EXPECT_THAT(read_tensors(flow),
+              ElementsAre(ModelTensor{-1, 0, {}}, ModelTensor{0, 0, {1}}, ModelTensor{0, 1, {}}, ModelTensor{1, 0, {2}}));
 }
 
 TEST(ModelFlow, UnreadTensorsThatAreNotThereAreEmptyToTheLayerAndStayUndefined) {

@@ -43,8 +43,8 @@ TEST(BuiltinFlow, BranchesOfLateFusionDoNotReadEachOther) {
 TEST(BuiltinFlow, SkipsOfUnetAreReadByTheLayersThatGoUp) {
   const ModelFlow flow = flow_of("unet:base=2,depth=3");
   EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, kAll, {0}}, ModelTensor{0, 0, {1, 6}}, ModelTensor{1, 0, {2, 5}},
-                                          ModelTensor{2, 0, {3, 4}}, ModelTensor{3, 0, {4}}, ModelTensor{4, 0, {5}}, ModelTensor{5, 0, {6}},
-                                          ModelTensor{6, 0, {7}}, ModelTensor{7, kAll, {8}}));
+                                              ModelTensor{2, 0, {3, 4}}, ModelTensor{3, 0, {4}}, ModelTensor{4, 0, {5}},
+                                              ModelTensor{5, 0, {6}}, ModelTensor{6, 0, {7}}, ModelTensor{7, kAll, {8}}));
   EXPECT_THAT(flow.at(4), ElementsAre(4, 3, 2, 1));
   EXPECT_THAT(flow.at(6), ElementsAre(6, 1));
 }
@@ -52,8 +52,8 @@ TEST(BuiltinFlow, SkipsOfUnetAreReadByTheLayersThatGoUp) {
 TEST(BuiltinFlow, TheLossOfTheThreePartsReadsTheImage) {
   const ModelFlow flow = flow_of("encoder-decoder-classifier:width=4,hidden=8");
   EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 8}}, ModelTensor{0, 0, {1}}, ModelTensor{1, 0, {2}},
-                                          ModelTensor{2, 0, {3, 6}}, ModelTensor{3, 0, {4}}, ModelTensor{4, 0, {5}}, ModelTensor{5, 0, {8}},
-                                          ModelTensor{6, 0, {7}}, ModelTensor{7, 0, {8}}));
+                                              ModelTensor{2, 0, {3, 6}}, ModelTensor{3, 0, {4}}, ModelTensor{4, 0, {5}},
+                                              ModelTensor{5, 0, {8}}, ModelTensor{6, 0, {7}}, ModelTensor{7, 0, {8}}));
   EXPECT_THAT(flow.at(5), ElementsAre(5, 3, 0));
   EXPECT_THAT(flow.at(8), ElementsAre(8, 6, 0));
 }
