@@ -240,11 +240,8 @@ PlanFile load_plan(const std::string& path) {
 
 void save_plan_file(const PlanFile& file, const std::string& path, bool force) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) {
-    if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "choose another name with -o");
-    if (!force && !is_plan_file(path))
-      throw Error("the file exists and was not written by mptune", path, "choose another name with -o, or add --force");
-  }
+  if (::stat(path.c_str(), &status) == 0 && !is_written_directly(path) && !force && !is_plan_file(path))
+    throw Error("the file exists and was not written by mptune", path, "choose another name with -o, or add --force");
   NewFile output(path);
   output << to_json(file);
   output.commit();

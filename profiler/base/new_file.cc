@@ -1,14 +1,20 @@
 #include "profiler/base/new_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "profiler/base/index.h"
+
+namespace fs = std::filesystem;
 
 namespace mptune {
 namespace {
@@ -32,26 +38,97 @@ void sync_folder_of(const std::string& path) {
   if (descriptor >= 0) (void)sync_and_close(descriptor);
 }
 
-bool put_in_place(const std::string& from, const std::string& path) {
-  if (std::rename(from.c_str(), path.c_str()) != 0) return false;
-  sync_folder_of(path);
+// Replaces a regular file or nothing: what was put there meanwhile stays.
+bool put_in_place(const std::string& from, const std::string& target) {
+  struct stat there {};
+  if (::lstat(target.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    errno = S_ISDIR(there.st_mode) ? EISDIR : EBUSY;
+    return false;
+  }
+  if (std::rename(from.c_str(), target.c_str()) != 0) return false;
+  sync_folder_of(target);
   return true;
+}
+
+// Links of /proc lead to what a process has open, not to a path.
+bool is_of_proc(const fs::path& path) {
+  std::error_code failed;
+  const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", failed);
+  return !failed && folder.string().starts_with("/proc/");
+}
+
+// Calls visit with each path on the way. Throws Error where links go in a circle.
+template <class Visit>
+void follow_links(fs::path& path, const Visit& visit) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  const std::string named = path.string();
+  std::error_code failed;
+  for (int links = 0; fs::is_symlink(path, failed); ++links) {
+    if (links == kMostLinks) throw write_error(named, ELOOP);
+    path = path.parent_path() / fs::read_symlink(path, failed);
+    if (failed) throw write_error(named, failed.value());
+    visit(path);
+  }
+}
+
+void keep_permissions(const std::string& of, int descriptor) {
+  struct stat there {};
+  if (::stat(of.c_str(), &there) == 0) (void)::fchmod(descriptor, there.st_mode & 0777);
 }
 
 }  // namespace
 
 NewFile::NewFile(std::string path, ExitCode wrong_path) : path_(std::move(path)), wrong_path_(wrong_path) {
-  static std::atomic<int> count{0};
-  for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    temporary_ = path_ + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && (errno != EEXIST || attempt == kMostNames)) fail();
+  if (is_written_directly(path_)) {
+    do descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+    while (descriptor_ < 0 && errno == EINTR);
+    if (descriptor_ < 0) fail();
+    return;
   }
+  target_ = behind_links(path_);
+  create_beside(target_);
+  keep_permissions(target_, descriptor_);
 }
 
 NewFile::~NewFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::create_beside(const std::string& target) {
+  static std::atomic<int> count{0};
+  descriptor_ = -1;
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    std::string name = target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) temporary_ = std::move(name);
+    if (descriptor_ < 0 && (errno != EEXIST || attempt == kMostNames)) fail();
+  }
+}
+
+const std::string& NewFile::temporary() {
+  if (!temporary_.empty()) return temporary_;
+  // A library can't write to a device: the content is copied there afterwards.
+  const int direct = descriptor_;
+  const char* folder = std::getenv("TMPDIR");
+  try {
+    create_beside((fs::path(folder == nullptr || *folder == '\0' ? "/tmp" : folder) / "mptune").string());
+  } catch (...) {
+    descriptor_ = direct;
+    throw;
+  }
+  ::close(descriptor_);
+  descriptor_ = direct;
+  return temporary_;
+}
+
+void NewFile::copy_temporary() {
+  std::ifstream content(temporary_, std::ios::binary);
+  std::string piece(kBuffer, '\0');
+  while (content.read(piece.data(), static_cast<std::streamsize>(piece.size())) || content.gcount() > 0)
+    write(std::string_view(piece).substr(0, as_index(content.gcount())));
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
 }
 
 NewFile& NewFile::operator<<(std::string_view bytes) {
@@ -78,9 +155,10 @@ void NewFile::write(std::string_view bytes) {
 
 void NewFile::commit() {
   write(buffer_);
+  if (target_.empty() && !temporary_.empty()) copy_temporary();
   const bool safe = sync_and_close(descriptor_);
   descriptor_ = -1;
-  if (!safe || !put_in_place(temporary_, path_)) fail();
+  if (!safe || (!target_.empty() && !put_in_place(temporary_, target_))) fail();
   temporary_.clear();
 }
 
@@ -88,9 +166,46 @@ void NewFile::fail() const {
   throw write_error(path_, errno, wrong_path_);
 }
 
+std::string behind_links(const std::string& path) {
+  fs::path target = path;
+  follow_links(target, [](const fs::path&) {});
+  return target.string();
+}
+
+bool is_written_directly(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) != 0 || S_ISDIR(there.st_mode)) return false;
+  if (!S_ISREG(there.st_mode) || is_of_proc(path)) return true;
+  bool proc = false;
+  fs::path target = path;
+  follow_links(target, [&](const fs::path& link) { proc = proc || is_of_proc(link); });
+  return proc;
+}
+
+void require_other_than(const std::string& path, const std::vector<std::string>& inputs) {
+  struct stat output {};
+  if (::stat(path.c_str(), &output) != 0 || !S_ISREG(output.st_mode)) return;
+  for (const std::string& input : inputs) {
+    struct stat read {};
+    if (::stat(input.c_str(), &read) == 0 && read.st_dev == output.st_dev && read.st_ino == output.st_ino)
+      throw Error("the output would replace an input of this command", path, "name another file");
+  }
+}
+
 void move_file(const std::string& from, const std::string& path, ExitCode wrong_path) {
   const int descriptor = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0 || !sync_and_close(descriptor) || !put_in_place(from, path)) throw write_error(path, errno, wrong_path);
+  if (descriptor < 0 || !sync_and_close(descriptor)) throw write_error(path, errno, wrong_path);
+  if (!is_written_directly(path)) {
+    if (!put_in_place(from, behind_links(path))) throw write_error(path, errno, wrong_path);
+    return;
+  }
+  NewFile file(path, wrong_path);
+  std::ifstream content(from, std::ios::binary);
+  std::string piece(kBuffer, '\0');
+  while (content.read(piece.data(), static_cast<std::streamsize>(piece.size())) || content.gcount() > 0)
+    file << std::string_view(piece).substr(0, as_index(content.gcount()));
+  file.commit();
+  ::unlink(from.c_str());
 }
 
 Error write_error(const std::string& path, int number, ExitCode wrong_path) {
@@ -98,6 +213,8 @@ Error write_error(const std::string& path, int number, ExitCode wrong_path) {
     case ENOSPC:
     case EDQUOT:
       return {"the disk is full", path, "free some space, or write elsewhere", ExitCode::environment};
+    case EFBIG:
+      return {"the file would be larger than the limit on files", path, "raise the limit (ulimit -f)", ExitCode::environment};
     case EROFS:
     case EACCES:
     case EPERM:

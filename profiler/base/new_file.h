@@ -2,13 +2,16 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profiler/base/error.h"
 
 namespace mptune {
 
-/// A file that appears complete or not at all. It is written under a temporary name in the folder of `path`; commit() puts it on the disk
-/// and in the place of what was there. Members throw what write_error() says.
+/// A file that appears complete or not at all: the one writer of everything that a user names. It is written under a temporary name beside
+/// the file; commit() puts it on the disk and in the place of what was there, whose permissions it keeps. A symbolic link stays: what it
+/// leads to is replaced. Nothing but a regular file is ever replaced: devices, pipes and files of /proc, such as /dev/stdout, are written
+/// to as they are. Members throw what write_error() says.
 class NewFile {
  public:
   /// `wrong_path` is the exit code where there can be no such file: no such folder, or one that is read-only.
@@ -19,22 +22,32 @@ class NewFile {
   ~NewFile();
 
   NewFile& operator<<(std::string_view bytes);
-  /// Where the content is until commit(), for a library that opens its files itself.
-  [[nodiscard]] const std::string& temporary() const { return temporary_; }
+  /// Where the content is until commit(), for a library that opens its files itself. Requires: nothing was written with <<.
+  [[nodiscard]] const std::string& temporary();
   void commit();
 
  private:
+  void create_beside(const std::string& target);
   void write(std::string_view bytes);
+  void copy_temporary();
   [[noreturn]] void fail() const;
 
   std::string path_;
+  std::string target_;  ///< the path with symbolic links followed; empty: it is no regular file, and written to as it is
   std::string temporary_;
   std::string buffer_;
   ExitCode wrong_path_;
   int descriptor_ = -1;
 };
 
-/// Moves a complete file on one disk in the place of `path`. Throws what write_error() says.
+/// The path with the symbolic links at its end followed, also where there is nothing yet. Throws Error where they go in a circle.
+[[nodiscard]] std::string behind_links(const std::string& path);
+/// True if something is there that NewFile does not replace, but writes to: a device, a pipe, /dev/stdout.
+[[nodiscard]] bool is_written_directly(const std::string& path);
+/// Throws Error if `path` is the same file as one of these, by whatever name.
+void require_other_than(const std::string& path, const std::vector<std::string>& inputs);
+
+/// Moves a complete file on one disk in the place of `path`, as NewFile::commit() does. Throws what write_error() says.
 void move_file(const std::string& from, const std::string& path, ExitCode wrong_path = ExitCode::usage);
 
 /// What errno `number` means for a file that could not be written: a full disk is the environment's fault.

@@ -29,7 +29,7 @@ void require_replaceable(const fs::path& path, bool force) {
   if (path.empty()) throw Error("no file name was given", "output", "name the trace file with -o");
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (!fs::exists(status)) return;
+  if (!fs::exists(status) || is_written_directly(path.string())) return;
   if (fs::is_directory(status)) throw Error("the path is a folder", path.string(), "name a file with -o");
   if (!force && !is_ours(path))
     throw Error("the file exists and was not written by mptune", path.string(), "name another file with -o or replace it with --force");

@@ -149,7 +149,7 @@ int run_export(const ExportCommand& command, const Session& session) {
   const bool per_device = std::string(format.name) == "kineto";
   for (const std::string& name :
        per_device ? profiler::kineto_names(path, recording.trace->devices.size()) : std::vector<std::string>{path})
-    check_output(name, format.magic, command.output.force);
+    check_output(name, format.magic, command.output.force, {command.source});
   planner::Json json = result_of("export");
   json["files"] = write_as(format, *recording.trace, path);
   json["lossy"] = losses(recording, format);

@@ -290,7 +290,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
                const Session& session) {
   const Profile& profile = input.profile;
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
-  check_plan_output(path, command.output.force);
+  check_plan_output(path, command.output.force, {command.profile});
   const Found found = search(command, objective, space, input, session);
   const CostModel cost(profile, found.result.ranked.front().plan);
   const std::string now = utc_text(std::chrono::system_clock::now());

@@ -246,7 +246,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
 int run_profile(const ProfileCommand& command, const Session& session) {
   const std::string path = output_of(command);
   session.say("profiling " + command.model.model);
-  check_output(path, kSqliteMagic, command.output.force);
+  check_output(path, kSqliteMagic, command.output.force, {command.model.model, command.choice.plan, command.step.data, command.measured});
   const Profiled profiled = profile_and_record(command, session);
   if (!profiled.recorded.warning.empty()) session.warn(profiled.recorded.warning);
   profiler::write_recording(profiled.recording, path, command.output.force);

@@ -182,7 +182,7 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
   const std::string name = fs::path(command.words[0]).stem().string();
   const std::string path = command.output.path.empty() ? name + ".sqlite" : command.output.path;
   const std::string library = tuner::find_injection();
-  check_output(path, kSqliteMagic, command.output.force);
+  check_output(path, kSqliteMagic, command.output.force, command.words);
   session.say("recording " + shown(command.words));
   if (!has_driver()) session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
   const TemporaryFolder folder(fs::absolute(path).parent_path().string());

@@ -46,7 +46,7 @@ int run_report(const ReportCommand& command, const Session& session) {
   if (command.output.path.empty()) {
     json[command.markdown ? "markdown" : "text"] = text;
   } else {
-    write_text_file(command.output.path, text, command.output.force);
+    write_text_file(command.output.path, text, command.output.force, {command.source});
     json["files"].push_back(command.output.path);
     text = command.output.path + "\n";
   }

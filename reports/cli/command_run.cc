@@ -165,7 +165,7 @@ void check_state_files(const RunCommand& command) {
     throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
   if (!command.save.empty()) {
     // Replaces any state dict (a zip archive or a safetensors file) without --force: training usually goes on from a file and saves to it.
-    check_output(command.save, "PK", is_safetensors_file(command.save));
+    check_output(command.save, "PK", is_safetensors_file(command.save), {command.model.model, plan_path(command), command.step.data});
   }
 }
 

@@ -56,7 +56,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (file.fingerprint.model == profile.fingerprint.model)
     warn_of_unknown_module(session, check_modules(file, profile.layers, command.plan), profile.model, command.plan);
-  if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
+  if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force, {command.plan, command.profile});
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
   add_plan(report, file.plan, &profile);

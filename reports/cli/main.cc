@@ -1,3 +1,4 @@
+#include <csignal>
 #include <exception>
 #include <new>
 
@@ -29,6 +30,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const bool json = asks_for_json(argc, argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
   try {
     return run(argc, argv);
   } catch (const Error& thrown) {

@@ -90,10 +90,10 @@ planner::Json searched_plan_json(const SearchResult& result, const std::vector<C
   return json;
 }
 
-void check_plan_output(const std::string& path, bool force) {
-  check_output(path, kJsonMagic, force);
+void check_plan_output(const std::string& path, bool force, const std::vector<std::string>& inputs) {
+  check_output(path, kJsonMagic, force, inputs);
   std::error_code ignored;
-  if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path))
+  if (!force && std::filesystem::is_regular_file(path, ignored) && !is_plan_file(path))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
 }
 

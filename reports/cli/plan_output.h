@@ -11,7 +11,7 @@
 namespace mptune::reports {
 
 /// As check_output; also refuses JSON that is no plan file, unless `force`. Called before a search, so that saving can't fail for it later.
-void check_plan_output(const std::string& path, bool force);
+void check_plan_output(const std::string& path, bool force, const std::vector<std::string>& inputs);
 
 /// Null where it is infinite: nothing is proved.
 [[nodiscard]] planner::Json gap_json(double gap);

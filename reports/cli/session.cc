@@ -91,20 +91,25 @@ std::string model_stem(const std::string& model) {
 
 bool is_foreign(const std::string& path, const std::string& magic) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return false;
+  if (!std::filesystem::exists(path, ignored) || is_written_directly(path)) return false;
   std::ifstream file(path, std::ios::binary);
   std::string begin(magic.size(), '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   return begin != magic;
 }
 
-void check_output(const std::string& path, const std::string& magic, bool force) {
+void check_output(const std::string& path, const std::string& magic, bool force, const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) throw Error("this is a folder", path, "name a file with -o");
+  require_other_than(path, inputs);
   if (!force && is_foreign(path, magic))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
-  const std::string probe = path + ".probe-" + std::to_string(getpid());
+  if (is_written_directly(path)) {
+    if (access(path.c_str(), W_OK) != 0) throw write_error(path, errno);
+    return;
+  }
+  const std::string probe = behind_links(path) + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (descriptor < 0) throw write_error(path, errno);
   // On a full disk an empty file can be created, but not written.
@@ -115,9 +120,11 @@ void check_output(const std::string& path, const std::string& magic, bool force)
   if (!written) throw write_error(path, number);
 }
 
-void write_text_file(const std::string& path, const std::string& text, bool force) {
+void write_text_file(const std::string& path, const std::string& text, bool force, const std::vector<std::string>& inputs) {
+  require_other_than(path, inputs);
   std::error_code failed;
-  if (std::filesystem::exists(path, failed) && !force) throw Error("the file exists", path, "name another with -o, or add --force");
+  if (std::filesystem::exists(path, failed) && !is_written_directly(path) && !force)
+    throw Error("the file exists", path, "name another with -o, or add --force");
   NewFile file(path);
   file << text;
   file.commit();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/render/json.h"
 #include "reports/render/style.h"
@@ -42,17 +43,17 @@ struct Session {
 /// The stem of files named after a model: "transformer" for "transformer:d=256", "libnet" for "build/libnet.so".
 [[nodiscard]] std::string model_stem(const std::string& model);
 
-/// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment),
-/// an existing file that does not begin with `magic`, unless `force`.
-void check_output(const std::string& path, const std::string& magic, bool force);
+/// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment), one of the files
+/// that the command reads, an existing file that does not begin with `magic`, unless `force`.
+void check_output(const std::string& path, const std::string& magic, bool force, const std::vector<std::string>& inputs);
 /// True if something is there that does not begin with `magic`.
 [[nodiscard]] bool is_foreign(const std::string& path, const std::string& magic);
 /// First bytes of our SQLite files and of our JSON files.
 inline constexpr const char* kSqliteMagic = "SQLite format 3";
 inline constexpr const char* kJsonMagic = "{";
 
-/// Writes a text file, complete or not at all. Throws Error.
-void write_text_file(const std::string& path, const std::string& text, bool force);
+/// Writes a text file, complete or not at all. Throws Error, also for one of the files that the command reads.
+void write_text_file(const std::string& path, const std::string& text, bool force, const std::vector<std::string>& inputs);
 
 /// A folder of this process that is gone when the command ends.
 class TemporaryFolder {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -93,6 +94,7 @@ Reply answer(const std::string& line, const Replies& reply) {
 
 int main(int argc, char** argv) {
   install_cpu_accounting();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
   const int request_fd = descriptor(argc, argv, "--request-fd");
   const int reply_fd = descriptor(argc, argv, "--reply-fd");
   if (request_fd < 0 || reply_fd < 0) {

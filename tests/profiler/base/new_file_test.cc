@@ -1,10 +1,12 @@
 #include "profiler/base/new_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -112,8 +114,122 @@ TEST_F(NewFileTest, AFullDiskLeavesTheOldFile) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_EQ(error.where(), path("a"));
+  EXPECT_STREQ(error.what(), "the file would be larger than the limit on files");
   EXPECT_EQ(content(path("a")), "old");
   EXPECT_EQ(files(), 1);
+}
+
+TEST_F(NewFileTest, SymbolicLinksStayAndWhatTheyLeadToIsReplaced) {
+  fs::create_directory(folder_ / "other");
+  std::ofstream(path("other/a")) << "old";
+  fs::create_symlink("other/a", path("link"));
+  fs::create_symlink("link", path("link to link"));
+  fs::create_symlink("other/new", path("dangling"));
+  for (const char* name : {"link to link", "dangling"}) {
+    NewFile file(path(name));
+    file << "new";
+    file.commit();
+    EXPECT_TRUE(fs::is_symlink(path(name)));
+    EXPECT_EQ(content(path(name)), "new");
+  }
+  EXPECT_EQ(content(path("other/a")), "new");
+  EXPECT_EQ(content(path("other/new")), "new");
+  EXPECT_EQ(files(), 4);
+}
+
+TEST_F(NewFileTest, LinksInACircleAreRefused) {
+  fs::create_symlink("b", path("a"));
+  fs::create_symlink("a", path("b"));
+  EXPECT_EQ(testing::error_of([&] { NewFile file(path("a")); }).code(), ExitCode::usage);
+}
+
+TEST_F(NewFileTest, PermissionsStay) {
+  std::ofstream(path("a")) << "old";
+  fs::permissions(path("a"), fs::perms::owner_read | fs::perms::owner_write);
+  NewFile file(path("a"));
+  file << "new";
+  file.commit();
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(NewFileTest, DevicesAreWrittenToAndStay) {
+  fs::create_symlink("/dev/null", path("null"));
+  for (const std::string& device : {std::string("/dev/null"), path("null")}) {
+    ASSERT_TRUE(is_written_directly(device));
+    NewFile file(device);
+    file << "new";
+    file.commit();
+    NewFile of_library(device);
+    std::ofstream(of_library.temporary()) << "by a library";
+    of_library.commit();
+  }
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_TRUE(fs::is_symlink(path("null")));
+  EXPECT_EQ(files(), 1);
+  const Error full = testing::error_of([] {
+    NewFile file("/dev/full");
+    file << "x";
+    file.commit();
+  });
+  EXPECT_STREQ(full.what(), "the disk is full");
+}
+
+TEST_F(NewFileTest, PipesAreWrittenTo) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  {
+    NewFile file(path("pipe"));
+    std::ofstream(file.temporary()) << "by a library";
+    file.commit();
+  }
+  std::string read(100, '\0');
+  const ssize_t count = ::read(reader, read.data(), read.size());
+  ::close(reader);
+  EXPECT_EQ(read.substr(0, static_cast<std::size_t>(std::max<ssize_t>(count, 0))), "by a library");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_EQ(files(), 1);
+}
+
+// A descriptor of this process stands for /dev/stdout, which leads to one.
+TEST_F(NewFileTest, FilesThatAProcessHasOpenAreWrittenTo) {
+  const int open_file = ::open(path("a").c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(open_file, 0);
+  const std::string open_path = "/proc/self/fd/" + std::to_string(open_file);
+  fs::create_symlink(open_path, path("link"));
+  for (const std::string& name : {open_path, path("link")}) {
+    ASSERT_TRUE(is_written_directly(name));
+    NewFile file(name);
+    file << "x";
+    file.commit();
+  }
+  char read[3] = {};
+  EXPECT_EQ(::pread(open_file, read, 2, 0), 2) << "the file that is open got both";
+  ::close(open_file);
+  EXPECT_FALSE(is_written_directly(path("a")));
+}
+
+TEST_F(NewFileTest, WhatCameInTheWayMeanwhileStays) {
+  NewFile file(path("a"));
+  file << "new";
+  ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
+  EXPECT_EQ(testing::error_of([&] { file.commit(); }).where(), path("a"));
+  EXPECT_TRUE(fs::is_fifo(path("a")));
+}
+
+TEST_F(NewFileTest, AnInputIsNoOutputByWhateverName) {
+  std::ofstream(path("a")) << "x";
+  std::ofstream(path("b")) << "x";
+  fs::create_symlink("a", path("link"));
+  fs::create_hard_link(path("a"), path("hard"));
+  for (const char* name : {"a", "link", "hard"})
+    EXPECT_EQ(testing::refusal_of([&] {
+                require_other_than(path(name), {path("b"), path("a")});
+              }),
+              path(name) + ": the output would replace an input of this command");
+  require_other_than(path("a"), {path("b"), path("no such file"), ""});
+  require_other_than("/dev/null", {"/dev/null"});
+  require_other_than(path("new"), {path("new")});
 }
 
 TEST_F(NewFileTest, MovesACompleteFile) {
