@@ -53,11 +53,45 @@ std::optional<DeviceSpec::Kind> kind_named(const std::string& text) {
   return text == "sleep" ? std::optional(DeviceSpec::Kind::sleep) : std::nullopt;
 }
 
+std::string fault_of_cores(const std::string& numbers) {
+  const auto dash = numbers.find('-');
+  const auto first = integer(numbers.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : integer(numbers.substr(dash + 1));
+  if (!first || !last) return "";
+  if (*last >= kMostCores) return "cores are numbered up to " + std::to_string(kMostCores - 1);
+  return *first >= 0 && *last < *first ? "its last core comes before its first" : "";
+}
+
+std::string fault_of_part(const std::string& rest) {
+  const auto slash = rest.find('/');
+  const auto index = integer(rest.substr(0, slash));
+  if (index && *index >= DeviceSpec::kMostDevices) return "GPUs are numbered up to " + std::to_string(DeviceSpec::kMostDevices - 1);
+  const auto of = rest.find("of");
+  if (!index || slash == std::string::npos || of == std::string::npos || of < slash) return "";
+  const auto part = integer(rest.substr(slash + 1, of - slash - 1));
+  const auto parts = integer(rest.substr(of + 2));
+  if (!part || !parts) return "";
+  if (*parts < 2 || *parts > kMostParts) return "a GPU has 2 to " + std::to_string(kMostParts) + " parts";
+  return "its parts are numbered from 1 to " + std::to_string(*parts);
+}
+
+// What is wrong with a name that is no device's; "" where that is plain to see.
+std::string fault_of(const std::string& name) {
+  const auto colon = name.find(':');
+  const std::string kind = name.substr(0, colon), rest = colon == std::string::npos ? "" : name.substr(colon + 1);
+  if (colon != std::string::npos && !kind_named(kind)) return "there are cpu, cuda and sleep devices";
+  if (kind == "cpu") return fault_of_cores(rest);
+  if (kind == "cuda") return fault_of_part(rest);
+  const auto number = integer(rest);
+  return kind == "sleep" && number && *number >= kMostCores ? "there are at most " + std::to_string(DeviceSpec::kMostDevices) : "";
+}
+
 }  // namespace
 
 DeviceSpec parse_device(const std::string& name) {
   if (auto device = find_device(name)) return *std::move(device);
-  throw Error("invalid device '" + name + "'", "--devices",
+  const std::string fault = fault_of(name);
+  throw Error("invalid device '" + name + "'" + (fault.empty() ? "" : ": " + fault), "--devices",
               "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2, sleep:4 or a pool, cpu:0-3/auto, separated by commas");
 }
 

@@ -46,6 +46,18 @@ TEST(DeviceSpec, RefusesWhatIsNoDevice) {
     EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
 }
 
+TEST(DeviceSpec, SaysWhyANameIsNoDevice) {
+  const std::map<std::string, std::string> faults{{"cpu:1-0", "its last core comes before its first"},
+                                                  {"cpu:0-4096", "cores are numbered up to 4095"},
+                                                  {"sleep:100000", "there are at most 256"},
+                                                  {"cuda:256", "GPUs are numbered up to 255"},
+                                                  {"cuda:0/3of2", "its parts are numbered from 1 to 2"},
+                                                  {"cuda:0/1of17", "a GPU has 2 to 16 parts"},
+                                                  {"gpu:0", "there are cpu, cuda and sleep devices"}};
+  for (const auto& [name, fault] : faults)
+    EXPECT_THAT(refusal_of([&, &device = name] { (void)parse_device(device); }), HasSubstr("'" + name + "': " + fault)) << name;
+}
+
 TEST(DeviceSpec, FindsDevicesOfThisProgramOnly) {
   EXPECT_EQ(find_device("cpu:0-3"), parse_device("cpu:0-3"));
   EXPECT_EQ(find_device("GPU 0"), std::nullopt);
