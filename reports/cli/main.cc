@@ -1,8 +1,12 @@
+#include <sys/resource.h>
+
 #include <csignal>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "profiler/base/error.h"
+#include "profiler/base/units.h"
 #include "reports/cli/program.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/option_names.h"
@@ -18,7 +22,17 @@ Session session_of(const GlobalOptions& options) {
   return {options, style_of(options, environment), environment.errors_are_terminal && environment.term != "dumb"};
 }
 
+// LibTorch and the searches need more than this: beyond it the program would crash without a word.
+void require_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    throw Error("the stack is limited to " + format_bytes(static_cast<std::int64_t>(limit.rlim_cur)), "ulimit -s",
+                "raise the limit: ulimit -s 8192", ExitCode::environment);
+}
+
 int run(int argc, char** argv) {
+  require_stack();
   const CommandLine line = parse_command_line(argc, argv);
   if (!line.body) return static_cast<int>(ExitCode::done);
   tuner::install_interrupt_handlers();
@@ -39,6 +53,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report_failure(json, "mptune ran out of memory", "mptune", "free memory, or give fewer devices",
                           static_cast<int>(ExitCode::environment));
+  } catch (const std::system_error& error) {
+    return report_failure(json, std::string("the system refused: ") + error.what(), "mptune",
+                          "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment));
   } catch (const std::exception& error) {
     return report_failure(json, error.what(), "mptune", "this is a mistake in mptune: report it with the command line",
                           static_cast<int>(ExitCode::internal));

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +18,9 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "tuner/live/spawn.h"
+#include "tuner/live/worker_death.h"
 #include "tuner/trial/plan_failed.h"
 
 namespace mptune::tuner {
@@ -59,10 +62,8 @@ std::string trimmed(const std::string& text) {
   return last == std::string::npos ? "" : text.substr(0, last + 1);
 }
 
-std::string last_line(const std::string& text) {
-  const std::string words = trimmed(text);
-  const auto line_break = words.find_last_of('\n');
-  return line_break == std::string::npos ? words : words.substr(line_break + 1);
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
 bool executable(const std::string& path) {
@@ -112,6 +113,7 @@ struct WorkerProcess::Impl {
   bool reaped = false;
   bool killed = false;
   int status = 0;
+  rusage used{};
 
   void send();
   void listen();
@@ -194,7 +196,7 @@ Reply WorkerProcess::Impl::greet(Reply reply) {
 
 bool WorkerProcess::Impl::reap(bool wait) {
   while (!reaped) {
-    const pid_t pid = ::waitpid(process.pid, &status, wait ? 0 : WNOHANG);
+    const pid_t pid = ::wait4(process.pid, &status, wait ? 0 : WNOHANG, &used);
     if (pid < 0 && errno == EINTR) continue;
     if (pid == 0) return false;
     reaped = true;
@@ -217,10 +219,16 @@ WorkerEnd WorkerProcess::Impl::end() {
   how.last_words = trimmed(last_words);
   if (WIFSIGNALED(status)) how.signal = WTERMSIG(status);
   if (WIFEXITED(status)) how.exit_code = WEXITSTATUS(status);
+  how.process = process.pid;
+  how.processor_time_s = seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
   if (greeted) return how;
-  const std::string words = last_line(last_words);
+  if (ended_from_outside(how)) throw death_of(how, circumstances_of(how, ""), 0);
+  const std::string words = how.last_words.empty() && how.signal != 0 ? ::strsignal(how.signal) : split(how.last_words, '\n').back();
+  // What the dynamic loader says of a library that is not there.
+  const bool library = words.find("cannot open shared object") != std::string::npos;
   throw Error("mptune-worker could not start" + (words.empty() ? "" : ": " + words), program,
-              "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER",
+              library ? "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER"
+                      : "free memory and processes, raise their limits (ulimit -a), or install mptune and its LibTorch again",
               ExitCode::environment);
 }
 
@@ -266,7 +274,13 @@ std::variant<Reply, WorkerEnd> WorkerProcess::next(double timeout_s, const std::
       impl_->finished = false;
       kill();
       impl_->read_words();
-      return WorkerEnd{.signal = SIGKILL, .timed_out = !stop, .interrupted = stop, .last_words = trimmed(impl_->last_words)};
+      return WorkerEnd{.signal = SIGKILL,
+                       .exit_code = 0,
+                       .timed_out = !stop,
+                       .interrupted = stop,
+                       .process = impl_->process.pid,
+                       .processor_time_s = 0,
+                       .last_words = trimmed(impl_->last_words)};
     }
     impl_->listen();
     const bool gone = impl_->reap(false);
@@ -295,21 +309,14 @@ void install_interrupt_handlers() {
 
 namespace {
 
-[[noreturn]] void throw_end(const WorkerEnd& end, double timeout_s) {
+[[noreturn]] void throw_end(const WorkerEnd& end, const Request& request, double timeout_s) {
   if (end.interrupted) {
     const bool terminated = interrupt_flag().load() == SIGTERM;
     throw Error(terminated ? "terminated" : "interrupted", "mptune-worker", "start the command again",
                 terminated ? ExitCode::terminated : ExitCode::interrupted);
   }
-  const std::string words = last_line(end.last_words);
-  if (end.timed_out) {
-    throw Error("mptune-worker gave no sign of life for " + std::to_string(static_cast<long>(timeout_s)) + " s",
-                words.empty() ? "mptune-worker" : words, "set MPTUNE_DEBUG=1 to see what it does", ExitCode::environment);
-  }
-  const std::string how = end.signal != 0 ? "was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")"
-                                          : "exited with code " + std::to_string(end.exit_code);
-  throw Error("mptune-worker " + how, words.empty() ? "mptune-worker" : words, "set MPTUNE_DEBUG=1 to see what it says; report this",
-              ExitCode::internal);
+  const std::string model = std::visit([](const auto& any) { return any.setup.model; }, request);
+  throw death_of(end, circumstances_of(end, model), timeout_s);
 }
 
 }  // namespace
@@ -324,7 +331,7 @@ void call_worker(const Request& request, double timeout_s, const std::function<v
   WorkerProcess worker(find_worker(), request);
   while (true) {
     const auto next = worker.next(timeout_s, interrupt_flag());
-    if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, timeout_s);
+    if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, request, timeout_s);
     const Reply& reply = std::get<Reply>(next);
     if (std::holds_alternative<Done>(reply)) return;
     if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);

@@ -27,7 +27,9 @@ struct WorkerEnd {
   int exit_code = 0;
   bool timed_out = false;
   bool interrupted = false;
-  std::string last_words;  ///< tail of its stderr, for people only: decisions never read it
+  long process = 0;             ///< its number
+  double processor_time_s = 0;  ///< that it used
+  std::string last_words;       ///< tail of its stderr, for people only: decisions never read it
 };
 
 /// A worker in a process group of its own, started by exec. It dies with this object, and with this process even if that is killed.
@@ -62,8 +64,7 @@ void install_interrupt_handlers();
 [[noreturn]] void throw_failed(const Failed& failed);
 
 /// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
-/// interrupt an Error with ExitCode::interrupted or terminated; a crash an Error (internal) with the worker's last words; a time-out an
-/// Error (environment).
+/// interrupt an Error with ExitCode::interrupted or terminated; any other end what worker_death.h says.
 void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune::tuner

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -85,6 +87,11 @@ Reply answer(const std::string& line, const Replies& reply) {
   } catch (const c10::Error& error) {
     return Failed{first_line(error.what_without_backtrace()), "worker", "check --input, --batch and --data against the model",
                   static_cast<int>(ExitCode::usage)};
+  } catch (const std::bad_alloc&) {
+    return Failed{"the host ran out of memory", "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible), OutOfMemory{}};
+  } catch (const std::system_error& error) {
+    return Failed{std::string("the system refused: ") + error.what(), "worker",
+                  "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment)};
   } catch (const std::exception& error) {
     return Failed{error.what(), "worker", "this is a bug: report the command and mptune --version", static_cast<int>(ExitCode::internal)};
   }

@@ -1,0 +1,76 @@
+#include "tuner/live/worker_death.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace mptune::tuner {
+namespace {
+
+using ::testing::HasSubstr;
+
+WorkerEnd ended(int signal, int exit_code = 0, const std::string& words = "") {
+  WorkerEnd end;
+  end.signal = signal;
+  end.exit_code = exit_code;
+  end.last_words = words;
+  return end;
+}
+
+TEST(WorkerDeath, AKillIsOfTheEnvironmentAndPointsAtMemory) {
+  const Error error = death_of(ended(SIGKILL), {}, 10);
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.what(), HasSubstr("for lack of memory"));
+  EXPECT_THAT(error.remedy(), HasSubstr("dmesg"));
+  const Error proved = death_of(ended(SIGKILL), {.out_of_memory = true}, 10);
+  EXPECT_EQ(proved.code(), ExitCode::environment);
+  EXPECT_THAT(proved.what(), HasSubstr("the machine ran out of memory"));
+}
+
+TEST(WorkerDeath, TheKernelsLogNamesTheProcess) {
+  const std::string log = "<3>[12.5] Out of memory: Killed process 1234 (mptune-worker) total-vm:99kB\n";
+  EXPECT_TRUE(killed_for_memory(log, 1234));
+  EXPECT_FALSE(killed_for_memory(log, 123));
+  EXPECT_FALSE(killed_for_memory(log, 12345));
+  EXPECT_FALSE(killed_for_memory("", 1));
+}
+
+TEST(WorkerDeath, TheLimitOnProcessorTimeIsNamed) {
+  WorkerEnd end = ended(SIGKILL);
+  end.processor_time_s = 5.01;
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 5}, 10).what(), HasSubstr("all the processor time that it may, 5 s"));
+  EXPECT_THAT(death_of(ended(SIGXCPU), {.processor_time_limit_s = 5}, 10).remedy(), HasSubstr("ulimit -t"));
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 100}, 10).what(), HasSubstr("for lack of memory")) << "the limit was far";
+}
+
+TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) EXPECT_EQ(death_of(ended(signal), {}, 10).code(), ExitCode::environment) << signal;
+}
+
+TEST(WorkerDeath, ACrashOfAPlugInIsTheUsersAndNamesIt) {
+  for (const WorkerEnd& end : {ended(SIGSEGV), ended(SIGABRT), ended(0, 3, "terminate called\nwhat(): no such weight")}) {
+    const Error error = death_of(end, {.plug_in = "./libnet.so"}, 10);
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_EQ(error.where(), "./libnet.so");
+    EXPECT_THAT(error.what(), HasSubstr("plug-in"));
+  }
+  EXPECT_THAT(death_of(ended(0, 3, "one\ntwo"), {.plug_in = "./libnet.so"}, 10).what(), HasSubstr("(two)"));
+  EXPECT_EQ(circumstances_of(ended(SIGSEGV), "./libnet.so:width=3").plug_in, "./libnet.so");
+  EXPECT_EQ(circumstances_of(ended(SIGSEGV), "transformer:d=3").plug_in, "");
+}
+
+TEST(WorkerDeath, WhatRemainsIsAMistakeOfOurs) {
+  for (const WorkerEnd& end : {ended(SIGSEGV), ended(SIGABRT), ended(0, 3)}) EXPECT_EQ(death_of(end, {}, 10).code(), ExitCode::internal);
+}
+
+TEST(WorkerDeath, AHangSaysForHowLong) {
+  WorkerEnd end = ended(SIGKILL);
+  end.timed_out = true;
+  const Error error = death_of(end, {}, 12);
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.what(), HasSubstr("no sign of life for 12 s"));
+}
+
+}  // namespace
+}  // namespace mptune::tuner

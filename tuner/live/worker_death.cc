@@ -1,0 +1,92 @@
+#include "tuner/live/worker_death.h"
+
+#include <sys/klog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+
+namespace mptune::tuner {
+namespace {
+
+constexpr int kReadAll = 3, kSizeOfBuffer = 10;  // actions of syslog(2)
+
+// What dmesg prints; "" where this process may not read it.
+std::string kernel_log() {
+  const int size = ::klogctl(kSizeOfBuffer, nullptr, 0);
+  if (size <= 0) return "";
+  std::string log(as_index(size), '\0');
+  const int read = ::klogctl(kReadAll, log.data(), size);
+  log.resize(as_index(std::max(read, 0)));
+  return log;
+}
+
+double processor_time_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_CPU, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? static_cast<double>(limit.rlim_cur) : 0;
+}
+
+std::string how_it_ended(const WorkerEnd& end) {
+  if (end.signal == 0) return "exited with code " + std::to_string(end.exit_code);
+  return "was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";
+}
+
+Error killed(const WorkerEnd& end, const DeathCircumstances& circumstances, const std::string& where) {
+  const double limit_s = circumstances.processor_time_limit_s;
+  if (limit_s > 0 && (end.signal == SIGXCPU || end.processor_time_s >= limit_s)) {
+    return {"mptune-worker used all the processor time that it may, " + std::to_string(static_cast<long>(limit_s)) + " s", where,
+            "raise the limit (ulimit -t)", ExitCode::environment};
+  }
+  if (circumstances.out_of_memory) {
+    return {"the machine ran out of memory, and the kernel killed mptune-worker", where,
+            "use a smaller --batch or fewer devices, or cap them with --memory", ExitCode::environment};
+  }
+  if (end.signal == SIGKILL) {
+    return {"mptune-worker was killed, by another program or for lack of memory", where,
+            "look into the kernel's log (dmesg); for lack of memory use a smaller --batch, or cap the devices with --memory",
+            ExitCode::environment};
+  }
+  return {"mptune-worker " + how_it_ended(end) + " by another program", where, "start the command again", ExitCode::environment};
+}
+
+}  // namespace
+
+bool ended_from_outside(const WorkerEnd& end) {
+  static const std::set<int> kSignals{SIGKILL, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
+  return kSignals.contains(end.signal);
+}
+
+bool killed_for_memory(const std::string& kernel_log, long process) {
+  return kernel_log.find("Killed process " + std::to_string(process) + " ") != std::string::npos;
+}
+
+DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& model) {
+  DeathCircumstances circumstances;
+  const std::string file = model.substr(0, model.find(':'));
+  if (file.ends_with(".so")) circumstances.plug_in = file;
+  circumstances.out_of_memory = end.signal == SIGKILL && killed_for_memory(kernel_log(), end.process);
+  circumstances.processor_time_limit_s = processor_time_limit();
+  return circumstances;
+}
+
+Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances, double timeout_s) {
+  const std::string words = split(end.last_words, '\n').back();
+  const std::string where = words.empty() ? "mptune-worker" : words;
+  if (end.timed_out) {
+    return {"mptune-worker gave no sign of life for " + std::to_string(static_cast<long>(timeout_s)) + " s", where,
+            "set MPTUNE_DEBUG=1 to see what it does", ExitCode::environment};
+  }
+  if (ended_from_outside(end)) return killed(end, circumstances, where);
+  if (!circumstances.plug_in.empty()) {
+    return {"mptune-worker " + how_it_ended(end) + " in the code of a plug-in" + (words.empty() ? "" : " (" + words + ")"),
+            circumstances.plug_in, "let the plug-in throw exceptions, and neither crash nor exit: a debugger shows where it does"};
+  }
+  return {"mptune-worker " + how_it_ended(end), where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};
+}
+
+}  // namespace mptune::tuner

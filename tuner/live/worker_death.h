@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "profiler/base/error.h"
+#include "tuner/live/worker_process.h"
+
+namespace mptune::tuner {
+
+/// What a worker's death says beside its status.
+struct DeathCircumstances {
+  std::string plug_in = {};           ///< file of the model, if it is a plug-in; "" else
+  bool out_of_memory = false;         ///< the kernel's log says that it killed the worker for lack of memory
+  double processor_time_limit_s = 0;  ///< of the process (ulimit -t); 0: none
+};
+
+/// Looks the circumstances up. `model`: as a request names it.
+[[nodiscard]] DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& model);
+
+/// What a user is told of a worker that ended without an answer:
+///
+/// | the worker                                   | cause                                      | exit code       |
+/// |----------------------------------------------|--------------------------------------------|-----------------|
+/// | gave no sign of life                         | it hangs, or was stopped                   | environment     |
+/// | SIGXCPU, or SIGKILL at the limit             | ulimit -t                                  | environment     |
+/// | SIGKILL                                      | lack of memory, or another program         | environment     |
+/// | SIGTERM, SIGINT, SIGHUP                      | another program                            | environment     |
+/// | any other signal or exit code, with plug-in  | the plug-in's code                         | usage           |
+/// | any other signal or exit code                | a mistake of ours                          | internal        |
+[[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances, double timeout_s);
+
+/// True if a signal that no program sends itself ended the worker.
+[[nodiscard]] bool ended_from_outside(const WorkerEnd& end);
+
+/// True if a line of the kernel's log says that it killed the process for lack of memory.
+[[nodiscard]] bool killed_for_memory(const std::string& kernel_log, long process);
+
+}  // namespace mptune::tuner
