@@ -200,6 +200,10 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
   try {
     const std::optional<TensorFlow> flow = layer.layer->flow();
     return flow ? run_flow(layer, *flow, inputs, drawing) : layer.layer->forward(inputs, drawing);
+  } catch (c10::Error& error) {
+    draws.rethrow_refusal();
+    error.add_context("in layer " + layer.name);
+    throw;
   } catch (const std::exception&) {
     draws.rethrow_refusal();
     throw;

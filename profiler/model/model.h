@@ -84,8 +84,8 @@ class Model {
 /// Random data for the description, the same for the same seed.
 [[nodiscard]] Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed);
 
-/// Runs one layer, the `index`th of its model. All layers are run through this function: what they draw at random then depends on the
-/// context, the index and the sample alone (randomness.h). Without context.samples the first input says how many there are.
+/// Runs one layer, the `index`th of its model. All are run by this function: what they draw at random depends on context, index and sample
+/// alone (randomness.h). Without context.samples the first input says how many there are. A c10::Error that the layer throws names it.
 [[nodiscard]] Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context);
 
 /// Runs all layers on `inputs` in the calling thread, without pipelining.

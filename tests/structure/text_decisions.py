@@ -50,6 +50,7 @@ NO_VALUE = [
     ("load_script.cc", "found '^'", "LibTorch's parser throws one type for everything"),
     ("load_script.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
     ("summary.cc", "does not fit", "studies of earlier versions hold the sentence alone"),
+    ("worker_death.cc", "Killed process ", "the kernel's log is all that says why it killed a process"),
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
 ]
 

@@ -65,10 +65,14 @@ bool killed_for_memory(const std::string& kernel_log, long process) {
   return kernel_log.find("Killed process " + std::to_string(process) + " ") != std::string::npos;
 }
 
+std::string plug_in_of(const std::string& model) {
+  std::string file = model.substr(0, model.find(':'));
+  return file.ends_with(".so") ? file : "";
+}
+
 DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& model) {
   DeathCircumstances circumstances;
-  const std::string file = model.substr(0, model.find(':'));
-  if (file.ends_with(".so")) circumstances.plug_in = file;
+  circumstances.plug_in = plug_in_of(model);
   circumstances.out_of_memory = end.signal == SIGKILL && killed_for_memory(kernel_log(), end.process);
   circumstances.processor_time_limit_s = processor_time_limit();
   return circumstances;
@@ -83,7 +87,7 @@ Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances, do
   }
   if (ended_from_outside(end)) return killed(end, circumstances, where);
   if (!circumstances.plug_in.empty()) {
-    return {"mptune-worker " + how_it_ended(end) + " in the code of a plug-in" + (words.empty() ? "" : " (" + words + ")"),
+    return {"mptune-worker " + how_it_ended(end) + " while it ran the code of a plug-in" + (words.empty() ? "" : " (" + words + ")"),
             circumstances.plug_in, "let the plug-in throw exceptions, and neither crash nor exit: a debugger shows where it does"};
   }
   return {"mptune-worker " + how_it_ended(end), where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};

@@ -224,8 +224,8 @@ WorkerEnd WorkerProcess::Impl::end() {
   if (greeted) return how;
   if (ended_from_outside(how)) throw death_of(how, circumstances_of(how, ""), 0);
   const std::string words = how.last_words.empty() && how.signal != 0 ? ::strsignal(how.signal) : split(how.last_words, '\n').back();
-  // What the dynamic loader says of a library that is not there.
-  const bool library = words.find("cannot open shared object") != std::string::npos;
+  constexpr int kLoaderFailed = 127;  // exit code of the dynamic loader where a library is not there, or can't be mapped
+  const bool library = how.exit_code == kLoaderFailed;
   throw Error("mptune-worker could not start" + (words.empty() ? "" : ": " + words), program,
               library ? "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER"
                       : "free memory and processes, raise their limits (ulimit -a), or install mptune and its LibTorch again",

@@ -14,6 +14,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/cpu_allocator.h"
+#include "tuner/live/worker_death.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/requests.h"
 
@@ -72,9 +73,11 @@ std::string first_line(const std::string& text) {
 
 /// Turns what a request throws into the message that ends it.
 Reply answer(const std::string& line, const Replies& reply) {
+  std::string plug_in;
   try {
     const auto request = decode_request(line);
     std::visit([](const auto& any) { prepare(any.setup); }, request);
+    plug_in = std::visit([](const auto& any) { return plug_in_of(any.setup.model); }, request);
     std::visit(Dispatch{reply}, request);
     return Done{};
   } catch (const PlanFailed& error) {
@@ -85,14 +88,16 @@ Reply answer(const std::string& line, const Replies& reply) {
     return Failed{first_line(error.what_without_backtrace()), "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible),
                   OutOfMemory{}};
   } catch (const c10::Error& error) {
-    return Failed{first_line(error.what_without_backtrace()), "worker", "check --input, --batch and --data against the model",
-                  static_cast<int>(ExitCode::usage)};
+    return Failed{first_line(error.what_without_backtrace()), "worker",
+                  "check --input, --batch and --data against the model, and the code of its layers", static_cast<int>(ExitCode::usage)};
   } catch (const std::bad_alloc&) {
     return Failed{"the host ran out of memory", "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible), OutOfMemory{}};
   } catch (const std::system_error& error) {
     return Failed{std::string("the system refused: ") + error.what(), "worker",
                   "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment)};
   } catch (const std::exception& error) {
+    if (!plug_in.empty())
+      return Failed{first_line(error.what()), plug_in, "correct the code of the plug-in's layers", static_cast<int>(ExitCode::usage)};
     return Failed{error.what(), "worker", "this is a bug: report the command and mptune --version", static_cast<int>(ExitCode::internal)};
   }
 }

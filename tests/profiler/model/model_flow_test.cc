@@ -139,6 +139,26 @@ TEST(ModelFlow, ForwardsThatDoOtherwiseThanTheyFlowAreRefused) {
   EXPECT_EQ(refusal, "pair: the layer's flow takes 2 tensors, forward got 1");
 }
 
+/// Its code refuses what it is given.
+class Throwing final : public Layer {
+ public:
+  Tensors forward(const Tensors&, const RunContext&) override { TORCH_CHECK(false, "sizes do not match"); }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<Throwing>(); }
+  [[nodiscard]] std::string kind() const override { return "Throwing"; }
+};
+
+TEST(RunLayer, ErrorsOfLibTorchNameTheLayer) {
+  const ModelLayer layer{"block3", {}, std::make_unique<Throwing>()};
+  try {
+    (void)run_layer(layer, 0, {at::ones({1})}, {});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const c10::Error& error) {
+    EXPECT_STREQ(error.what_without_backtrace(), "sizes do not match (in layer block3)");
+  }
+}
+
 TEST(ModelFlow, FlowsThatDoNotFitAreRefusedByTheLayersName) {
   const TensorFlow one{{true}, {-1}};
   EXPECT_EQ(wrong_flow({one, TensorFlow{{true, true}, {-1}}}), "layer1: the layer takes 2 tensors, and there are 1");
