@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/device_list.h"
 #include "profiler/exported/arguments.h"
@@ -116,6 +117,20 @@ Batch in_format(Batch batch, MemoryFormat format) {
   return batch;
 }
 
+bool has_no_number(const at::Tensor& tensor) {
+  return tensor.defined() && at::isFloatingType(tensor.scalar_type()) && tensor.isnan().any().item<bool>();
+}
+
+// Pieces and the whole would agree that a loss is no number, although nothing can be trained.
+void require_finite_loss(const Model& model, const StepRecord& step) {
+  if (std::isfinite(step.loss.item<double>())) return;
+  const auto first = std::ranges::find_if(step.outputs, [](const Tensors& outputs) { return std::ranges::any_of(outputs, has_no_number); });
+  const bool found = first != step.outputs.end();
+  throw Error(found ? "the loss is not finite, and this layer is the first whose output is no number (NaN)" : "the loss is not finite",
+              found ? model.layers()[as_index(first - step.outputs.begin())].name : model.name(),
+              "correct the model, or give data that it can take with --data", ExitCode::infeasible);
+}
+
 CheckPart again_part() {
   return {.name = "again",
           .compared = "every layer's output with that of a second run on the same input",
@@ -137,7 +152,10 @@ CheckPart pieces_part() {
 ModelCheck::ModelCheck(const Model& model, Batch batch, std::uint64_t seed) : model_(model), batch_(std::move(batch)), seed_(seed) {}
 
 const StepRecord& ModelCheck::whole() {
-  if (!whole_) whole_ = whole_step(model_, batch_, {static_cast<int>(batch_.inputs.at(0).size(0))}, seed_);
+  if (!whole_) {
+    whole_ = whole_step(model_, batch_, {static_cast<int>(batch_.inputs.at(0).size(0))}, seed_);
+    require_finite_loss(model_, *whole_);
+  }
   return *whole_;
 }
 

@@ -1,4 +1,7 @@
+#include <cmath>
+
 #include "planner/plan_file.h"
+#include "profiler/base/error.h"
 #include "profiler/device/device_list.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/measure.h"
@@ -56,7 +59,11 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
   TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
-  for (int i = 0; i < 2; ++i) (void)run.step();
+  // Numbers that are none take other times than those of training.
+  if (!std::isfinite(run.step().loss))
+    throw Error("the loss of the first step is not finite", request.setup.model,
+                "mptune check names the layer; give data that the model can take with --data", ExitCode::infeasible);
+  (void)run.step();
 
   std::vector<TraceDevice> described;
   for (TraceDevice& device : run.pipeline().trace_devices()) described.push_back(capped(std::move(device), request.setup));

@@ -186,6 +186,17 @@ TEST(CheckedModels, ALossThatIsNoMeanOverSamplesIsNamed) {
   expect_difference(parts[2], "loss", -1);
 }
 
+TEST(CheckedModels, ALossThatIsNotFiniteAgreesWithNothing) {
+  const Model model = load_model("mlp:layers=4", "", 1).model;
+  for (const NamedTensor& parameter : model.layers()[2].layer->parameters()) {
+    const at::NoGradGuard no_gradients;
+    at::Tensor(parameter.tensor).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  const Error error = error_of([&] { (void)check_all(model); });
+  EXPECT_EQ(error.code(), ExitCode::infeasible);
+  EXPECT_EQ(error.where(), model.layers()[2].name);
+}
+
 TEST(CheckedModels, OneSampleHasNoMicrobatchesToCompare) {
   const Model model = odd_model(nullptr);
   tuner::ModelCheck check(model, synthetic_batch(model.sample(), 1, 0), 0);
