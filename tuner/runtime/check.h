@@ -15,7 +15,7 @@ namespace mptune::tuner {
 /// Checks that the pieces of a model train as the whole model does. The whole model runs one forward and backward of all layers in one
 /// autograd graph (an exported program in one piece), in the calling thread, on a copy of the model. Every comparison covers loss,
 /// gradients and, where they must agree, layer outputs and buffers. A difference names the first layer that differs and, for an exported
-/// program, the operator where it is known. All parts throw Error (infeasible) where the whole model's loss is not finite.
+/// program, the operator where it is known. pieces() and microbatches() throw Error (infeasible) where the loss is not finite.
 class ModelCheck {
  public:
   /// Refers to `model`, which outlives this object. `seed` is that of random layers.
