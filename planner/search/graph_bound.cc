@@ -170,6 +170,7 @@ class Bounds {
     for (int first = 0; first < layers; ++first)
       for_stages_from(first, [&](int last, const Ends& ends) {
         for (int d = 0; d < most; ++d) {
+          if (made[as_index(d)][as_index(first)] == kInfinite) continue;  // so few stages do not reach so far
           const std::int64_t before = std::max(ends.made, ends.taken >= 0 ? ends.taken + made[as_index(d)][as_index(first)] : 0);
           const std::int64_t after = std::max(ends.back, ends.given >= 0 ? ends.given + back[as_index(d)][as_index(first)] : 0);
           lower(made[as_index(d) + 1][as_index(last)], before + action_ns_ + sum(one_forward_, first, last));
