@@ -146,6 +146,8 @@ int run_export(const ExportCommand& command, const Session& session) {
   }
   const profiler::Recording recording = read_any_recording(command.source);
   const std::string path = command.output.path.empty() ? stem_of(command.source) + format.extension : command.output.path;
+  // Names of files per device begin with it.
+  if (std::filesystem::is_directory(path)) throw Error("this is a folder", path, "name a file in it with -o");
   const bool per_device = std::string(format.name) == "kineto";
   for (const std::string& name :
        per_device ? profiler::kineto_names(path, recording.trace->devices.size()) : std::vector<std::string>{path})

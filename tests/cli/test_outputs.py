@@ -36,6 +36,14 @@ class Outputs(CommandTest):
             self.assertIn('"mptune"', reader.communicate(timeout=60)[0])
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe")).st_mode))
 
+    def test_a_folder_is_no_name_of_an_export(self):
+        self.succeed(*SIMULATE, "-o", "trace.sqlite")
+        names = self.names()
+        for form in ("kineto", "perfetto", "nvtxt", "csv"):
+            for name in (".", self.folder, self.folder + "/"):
+                self.fails(2, ["this is a folder"], "export", "trace.sqlite", "--to", form, "-o", name)
+        self.assertEqual(self.names(), names)
+
     def test_symbolic_links_stay(self):
         os.mkdir(self.path("kept"))
         for name, command in (("p.json", ["plan", "profile.sqlite"]), ("t.sqlite", SIMULATE)):
