@@ -71,6 +71,14 @@ void follow_links(fs::path& path, const Visit& visit) {
   }
 }
 
+template <class Visit>
+void read_pieces(const std::string& path, const Visit& visit) {
+  std::ifstream content(path, std::ios::binary);
+  std::string piece(kBuffer, '\0');
+  while (content.read(piece.data(), static_cast<std::streamsize>(piece.size())) || content.gcount() > 0)
+    visit(std::string_view(piece).substr(0, as_index(content.gcount())));
+}
+
 void keep_permissions(const std::string& of, int descriptor) {
   struct stat there {};
   if (::stat(of.c_str(), &there) == 0) (void)::fchmod(descriptor, there.st_mode & 0777);
@@ -123,10 +131,7 @@ const std::string& NewFile::temporary() {
 }
 
 void NewFile::copy_temporary() {
-  std::ifstream content(temporary_, std::ios::binary);
-  std::string piece(kBuffer, '\0');
-  while (content.read(piece.data(), static_cast<std::streamsize>(piece.size())) || content.gcount() > 0)
-    write(std::string_view(piece).substr(0, as_index(content.gcount())));
+  read_pieces(temporary_, [this](std::string_view piece) { write(piece); });
   ::unlink(temporary_.c_str());
   temporary_.clear();
 }
@@ -200,10 +205,7 @@ void move_file(const std::string& from, const std::string& path, ExitCode wrong_
     return;
   }
   NewFile file(path, wrong_path);
-  std::ifstream content(from, std::ios::binary);
-  std::string piece(kBuffer, '\0');
-  while (content.read(piece.data(), static_cast<std::streamsize>(piece.size())) || content.gcount() > 0)
-    file << std::string_view(piece).substr(0, as_index(content.gcount()));
+  read_pieces(from, [&](std::string_view piece) { file << piece; });
   file.commit();
   ::unlink(from.c_str());
 }
