@@ -5,6 +5,7 @@
 #include <ranges>
 #include <vector>
 
+#include "planner/helping.h"
 #include "planner/plan.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/families.h"
@@ -284,10 +285,22 @@ std::int64_t most_stages(const SearchSpace& space) {
   return space.capabilities.several_stages_per_device ? kInfinite : devices;
 }
 
+// What `list` does depends on costs.
+bool may_split_backward(const std::string& schedule) {
+  const ScheduleInfo& info = schedule_info(schedule);
+  if (info.rows_from == RowsFrom::search) return true;
+  PlanOptions options;
+  options.devices = {"device:0", "device:1"};
+  options.virtual_stages = info.least_virtual_stages;
+  options.stages = options.layers = 2 * info.least_virtual_stages;
+  options.batch = options.microbatches = info.one_microbatch ? 1 : 4;
+  options.schedule = schedule;
+  return splits_backward(make_plan(options));
+}
+
 bool may_split(const SearchSpace& space) {
-  static const std::vector<std::string> kWhole{"naive", "gpipe", "1f1b", "eager-1f1b", "interleaved", "looped-bfs"};
-  const auto splits = [](const std::string& schedule) { return std::ranges::count(kWhole, schedule) == 0; };
-  return space.capabilities.split_backward && (may_help(space) || space.schedules.empty() || std::ranges::any_of(space.schedules, splits));
+  return space.capabilities.split_backward &&
+         (may_help(space) || space.schedules.empty() || std::ranges::any_of(space.schedules, may_split_backward));
 }
 
 std::int64_t bound_of(const SearchSpace& space, const CostModel& cost, const std::vector<int>& devices, int microbatches) {

@@ -22,7 +22,7 @@ Session session_of(const GlobalOptions& options) {
   return {options, style_of(options, environment), environment.errors_are_terminal && environment.term != "dumb"};
 }
 
-// LibTorch and the searches need more than this: beyond it the program would crash without a word.
+// With less the program would crash without a word.
 void require_stack() {
   constexpr rlim_t kLeast = rlim_t{256} << 10;
   rlimit limit{};

@@ -14,7 +14,7 @@ struct DeathCircumstances {
   double processor_time_limit_s = 0;  ///< of the process (ulimit -t); 0: none
 };
 
-/// The file of a model that is a plug-in, "./libnet.so:width=3"; "" for other models.
+/// The file of a model that is a plug-in: "./libnet.so" of "./libnet.so:width=3"; "" for other models.
 [[nodiscard]] std::string plug_in_of(const std::string& model);
 
 /// Looks the circumstances up. `model`: as a request names it.
