@@ -94,7 +94,7 @@ NewFile::NewFile(std::string path, ExitCode wrong_path) : path_(std::move(path))
     return;
   }
   target_ = behind_links(path_);
-  create_beside(target_);
+  descriptor_ = create_temporary(target_, path_);
   keep_permissions(target_, descriptor_);
 }
 
@@ -103,30 +103,25 @@ NewFile::~NewFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-void NewFile::create_beside(const std::string& target) {
+// Beside `target`. `named`: in errors.
+int NewFile::create_temporary(const std::string& target, const std::string& named) {
   static std::atomic<int> count{0};
-  descriptor_ = -1;
-  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+  for (int attempt = 0;; ++attempt) {
     std::string name = target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-    descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) temporary_ = std::move(name);
-    if (descriptor_ < 0 && (errno != EEXIST || attempt == kMostNames)) fail();
+    const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && (errno != EEXIST || attempt == kMostNames)) throw write_error(named, errno, wrong_path_);
+    if (descriptor < 0) continue;
+    temporary_ = std::move(name);
+    return descriptor;
   }
 }
 
 const std::string& NewFile::temporary() {
   if (!temporary_.empty()) return temporary_;
   // A library can't write to a device: the content is copied there afterwards.
-  const int direct = descriptor_;
-  const char* folder = std::getenv("TMPDIR");
-  try {
-    create_beside((fs::path(folder == nullptr || *folder == '\0' ? "/tmp" : folder) / "mptune").string());
-  } catch (...) {
-    descriptor_ = direct;
-    throw;
-  }
-  ::close(descriptor_);
-  descriptor_ = direct;
+  const char* variable = std::getenv("TMPDIR");
+  const std::string folder = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
+  ::close(create_temporary(folder + "/mptune", folder));
   return temporary_;
 }
 

@@ -27,7 +27,7 @@ class NewFile {
   void commit();
 
  private:
-  void create_beside(const std::string& target);
+  [[nodiscard]] int create_temporary(const std::string& target, const std::string& named);
   void write(std::string_view bytes);
   void copy_temporary();
   [[noreturn]] void fail() const;

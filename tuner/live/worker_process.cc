@@ -275,11 +275,9 @@ std::variant<Reply, WorkerEnd> WorkerProcess::next(double timeout_s, const std::
       kill();
       impl_->read_words();
       return WorkerEnd{.signal = SIGKILL,
-                       .exit_code = 0,
                        .timed_out = !stop,
                        .interrupted = stop,
                        .process = impl_->process.pid,
-                       .processor_time_s = 0,
                        .last_words = trimmed(impl_->last_words)};
     }
     impl_->listen();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -172,6 +173,15 @@ TEST_F(NewFileTest, DevicesAreWrittenToAndStay) {
     file.commit();
   });
   EXPECT_STREQ(full.what(), "the disk is full");
+}
+
+TEST_F(NewFileTest, WithoutATemporaryFolderALibraryCanNotWriteToADevice) {
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", path("none").c_str(), 1);
+  NewFile file("/dev/null");
+  EXPECT_EQ(testing::refusal_of([&] { (void)file.temporary(); }), path("none") + ": there is no such folder");
+  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
 }
 
 TEST_F(NewFileTest, PipesAreWrittenTo) {
