@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "profiler/base/activity.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/kernels/replace_slow_kernels.h"
 #include "profiler/model/graph_piece.h"
@@ -299,6 +300,7 @@ class Pass {
   Growth growth_in(std::size_t layer, Timed& timed, const Work& work) {
     const std::int64_t before = device_.current_bytes();
     const GradientState gradients(*layers_[layer].layer);
+    const Activity activity("the backward of layer", layers_[layer].name);
     device_.reset_peak();
     timed.start = device_.stamp();
     work();

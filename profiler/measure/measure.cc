@@ -9,6 +9,7 @@
 #include <set>
 
 #include "profiler/analyze/cost_jumps.h"
+#include "profiler/base/activity.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/copy_lane.h"
@@ -67,6 +68,7 @@ void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& t
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = 0; b < devices.size(); ++b) {
       if (overlap(devices[a], devices[b])) continue;
+      const Activity activity("the link", devices[a].name + " to " + devices[b].name);
       LinkCost cost = alike && !profile.links.empty() ? profile.links.front() : measured_link(devices[a], devices[b], throttle, repeats);
       cost.source = static_cast<int>(a);
       cost.destination = static_cast<int>(b);

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/sha256.h"
@@ -195,6 +196,7 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
   const auto given = inputs.empty() || !inputs[0].defined() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
   const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
   profiler::DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
+  const Activity activity("the forward of layer", layer.name);
   RunContext drawing = context;
   drawing.draws = &draws;
   try {

@@ -47,11 +47,11 @@ std::vector<tuner::Finding> local_findings() {
   return findings;
 }
 
-void add_worker_findings(const DeviceOptions& options, std::vector<tuner::Finding>& findings) {
+void add_worker_findings(const DeviceOptions& options, const tuner::WaitOptions& wait, std::vector<tuner::Finding>& findings) {
   tuner::DoctorRequest request;
   request.setup = make_setup({}, options, {});
   try {
-    tuner::call_worker(request, 120, [&](const tuner::Reply& reply) {
+    tuner::call_worker(request, wait, [&](const tuner::Reply& reply) {
       if (const auto* answer = std::get_if<tuner::Findings>(&reply))
         findings.insert(findings.end(), answer->findings.begin(), answer->findings.end());
     });
@@ -74,7 +74,7 @@ Color color_of(tuner::FindingStatus status) {
 int run_doctor(const DeviceOptions& options, const Session& session) {
   session.say("looking at this machine");
   std::vector<tuner::Finding> findings = local_findings();
-  add_worker_findings(options, findings);
+  add_worker_findings(options, wait_options(session), findings);
   planner::Json json = result_of("doctor");
   json["findings"] = planner::Json::array();
   std::vector<std::vector<Cell>> rows;

@@ -14,13 +14,13 @@ struct ModelsOptions {
   std::string input;
 };
 
-std::vector<tuner::DescribedModel> described(const ModelsOptions& options) {
+std::vector<tuner::DescribedModel> described(const ModelsOptions& options, const tuner::WaitOptions& wait) {
   std::vector<tuner::DescribedModel> models;
   tuner::DescribeRequest request;
   request.setup.model = options.model;
   request.setup.input = options.input;
   request.all_models = options.model.empty();
-  tuner::call_worker(request, 60, [&](const tuner::Reply& reply) {
+  tuner::call_worker(request, wait, [&](const tuner::Reply& reply) {
     if (const auto* answer = std::get_if<tuner::Described>(&reply)) models = answer->models;
   });
   return models;
@@ -65,7 +65,7 @@ planner::Json models_json(const std::vector<tuner::DescribedModel>& models) {
 }
 
 int run_models(const ModelsOptions& options, const Session& session) {
-  const std::vector<tuner::DescribedModel> models = described(options);
+  const std::vector<tuner::DescribedModel> models = described(options, wait_options(session));
   for (const tuner::DescribedModel& model : models)
     if (!model.warning.empty()) session.warn(model.warning);
   std::string text = table_of_models(models, session.style);

@@ -110,7 +110,7 @@ void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& s
                     const std::string& path, const Session& session, ProgressLine& progress) {
   if (command.measured.empty()) {
     progress.update("measuring layers and links", 0);
-    return measure_profile(setup, path, kMeasureSeconds, command.choice, &plan, session, progress);
+    return measure_profile(setup, path, kMeasureSeconds, command.choice, &plan, session, wait_options(session), progress);
   }
   profiler::Recording recording;
   recording.profile = profiler::read_recording(command.measured).profile;
@@ -140,7 +140,8 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
   try {
-    profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
+    profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"),
+                                    wait_options(session), progress);
   } catch (const tuner::PlanFailed& failed) {
     const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome());
     const auto profile = profiler::read_recording(folder.file("profile.sqlite")).profile;

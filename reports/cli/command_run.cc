@@ -29,7 +29,6 @@
 namespace mptune::reports {
 namespace {
 
-constexpr double kSilenceOfTraining = 600;
 constexpr int kMostSteps = 50;
 
 struct RunCommand {
@@ -110,7 +109,7 @@ tuner::TrainingFinished train(const tuner::TrainRequest& request, const Session&
   ProgressLine progress(session);
   progress.update("starting", 0);
   const int most = request.steps > 0 ? request.steps : kMostSteps;
-  tuner::call_worker(request, kSilenceOfTraining, [&](const tuner::Reply& reply) {
+  tuner::call_worker(request, wait_options(session), [&](const tuner::Reply& reply) {
     if (const auto* step = std::get_if<tuner::Trained>(&reply)) {
       progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)));
       progress.update(fmt::format("training, step {}", step->step + 1), static_cast<double>(step->step + 1) / most);

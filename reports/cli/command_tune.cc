@@ -56,11 +56,16 @@ void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const s
       throw Error("the plan runs on " + device + ", which --devices does not list", file, "add it to --devices, or leave --plan out");
 }
 
+double parse_budget(const std::string& text) {
+  const double budget_s = parse_seconds(text, "--budget");
+  if (budget_s <= 0) throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
+  return budget_s;
+}
+
 tuner::TuneOptions tune_options(const TuneCommand& command, const Session& session, const tuner::TrainingSetup& setup,
-                                const tuner::DescribedModel& model) {
+                                const tuner::DescribedModel& model, double budget_s) {
   tuner::TuneOptions options;
-  options.budget_s = parse_seconds(command.budget, "--budget");
-  if (options.budget_s <= 0) throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
+  options.budget_s = budget_s;
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
   check_memory_format(command.choice, model.convolutions);
@@ -129,9 +134,9 @@ void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
 }
 
 /// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
-void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressLine& progress) {
+void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, const tuner::WaitOptions& wait, ProgressLine& progress) {
   setup.batch = 0;
-  const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, progress);
+  const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, wait, progress);
   if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
     throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
                 "see mptune check " + shell_word(setup.model) + "; " + failed->remedy);
@@ -139,20 +144,21 @@ void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressL
 }
 
 tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, const PlanChoice& choice,
-                             tuner::Study& study, const Session& session) {
+                             tuner::Study& study, const Session& session, double ends_s) {
+  const tuner::WaitOptions wait = wait_options(session, ends_s);
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
   double best_s = 0;
-  tuner::LiveRunner runner(setup, [&](const tuner::Series&, const tuner::StepTimed& step) {
-    if (best_s == 0 || step.step_s < best_s) {
-      best_s = step.step_s;
-      progress.note("best step " + format_seconds(best_s));
-    }
-  });
+  const auto note_step = [&](const tuner::Series&, const tuner::StepTimed& step) {
+    if (best_s != 0 && step.step_s >= best_s) return;
+    best_s = step.step_s;
+    progress.note("best step " + format_seconds(best_s));
+  };
+  tuner::LiveRunner runner(setup, note_step, wait);
   tuner::TuneServices services;
-  services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
+  services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, wait, progress); };
   services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), budget_s, choice, options.current ? &*options.current : nullptr, session, progress);
+    measure_profile(setup, study.profile_path(), budget_s, choice, options.current ? &*options.current : nullptr, session, wait, progress);
     auto profile = profiler::read_recording(study.profile_path()).profile;
     if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
@@ -160,7 +166,7 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
     return std::move(*profile);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
-    const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
+    const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), wait, progress);
     if (!recorded.warning.empty()) {
       session.warn(recorded.warning);
     }
@@ -177,18 +183,19 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
 }
 
 int run_tune(const TuneCommand& command, const Session& session) {
+  const double ends_s = tuner::monotonic_seconds() + parse_budget(command.budget);
   session.say("tuning " + command.model.model + " for " + command.budget);
   const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
-  const tuner::DescribedModel model = describe_model(setup, session);
+  const tuner::DescribedModel model = describe_model(setup, session, ends_s);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
-  const tuner::TuneOptions options = tune_options(command, session, setup, model);
+  const tuner::TuneOptions options = tune_options(command, session, setup, model, std::max(1e-3, ends_s - tuner::monotonic_seconds()));
   const std::string identity = tuner::study_identity(setup, command.devices.link, model.fingerprint);
   tuner::Study study = open_study(command, folder);
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
-  tuner::TuneResult result = run_trials(options, setup, command.choice, study, session);
+  tuner::TuneResult result = run_trials(options, setup, command.choice, study, session, ends_s);
   const auto measured = profiler::read_recording(study.profile_path()).profile;
   if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const Profile profile = planner::with_pool_devices(*measured);

@@ -14,9 +14,6 @@
 namespace mptune::reports {
 namespace {
 
-/// No reply for so long means that the worker hangs.
-constexpr double kSilence = 300;
-
 void write_all(int descriptor, const std::string& text) {
   // A failure is ignored: the process is about to end.
   [[maybe_unused]] const ssize_t written = write(descriptor, text.data(), text.size());
@@ -29,10 +26,17 @@ std::atomic<std::chrono::milliseconds>& time_to_finish() {
 
 }  // namespace
 
-tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session) {
+tuner::WaitOptions wait_options(const Session& session, double ends_s) {
+  tuner::WaitOptions wait;
+  wait.limits.ends_s = ends_s;
+  wait.tell = [&session](const std::string& what) { session.warn(what); };
+  return wait;
+}
+
+tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session, double ends_s) {
   tuner::DescribedModel model;
   bool found = false;
-  tuner::call_worker(tuner::DescribeRequest{setup, false}, kSilence, [&](const tuner::Reply& reply) {
+  tuner::call_worker(tuner::DescribeRequest{setup, false}, wait_options(session, ends_s), [&](const tuner::Reply& reply) {
     if (const auto* described = std::get_if<tuner::Described>(&reply); described != nullptr && !described->models.empty()) {
       model = described->models.front();
       found = true;
@@ -47,7 +51,7 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
 }
 
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Plan* plan, const Session& session, ProgressLine& progress) {
+                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress) {
   std::vector<std::string> devices = setup.devices;
   for (const std::string& pool : setup.pools) devices.push_back(parse_pool(pool).whole.name);
   const tuner::MeasureRequest request{.setup = setup,
@@ -56,16 +60,16 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
                                       .channels_last = choice.allows_channels_last(),
                                       .replaced_kernels = choice.allows_replaced_kernels(),
                                       .threads = measured_threads(choice, devices, plan)};
-  tuner::call_worker(request, kSilence, [&](const tuner::Reply& reply) {
+  tuner::call_worker(request, wait, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
     if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);
   });
 }
 
 tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
-                            const std::string& profile_path, ProgressLine& progress) {
+                            const std::string& profile_path, const tuner::WaitOptions& wait, ProgressLine& progress) {
   tuner::Recorded recorded;
-  tuner::call_worker(tuner::RecordRequest{setup, plan, steps, path, profile_path}, kSilence, [&](const tuner::Reply& reply) {
+  tuner::call_worker(tuner::RecordRequest{setup, plan, steps, path, profile_path}, wait, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply))
       progress.update(news->what, news->fraction);
     else if (const auto* done = std::get_if<tuner::Recorded>(&reply))
@@ -75,10 +79,10 @@ tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan,
 }
 
 tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
-                               ProgressLine& progress) {
+                               const tuner::WaitOptions& wait, ProgressLine& progress) {
   std::optional<tuner::CheckResult> result;
   progress.update("checking the model's pieces", 0);
-  tuner::call_worker(tuner::CheckRequest{setup, plan, budget_s}, kSilence, [&](const tuner::Reply& reply) {
+  tuner::call_worker(tuner::CheckRequest{setup, plan, budget_s}, wait, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply))
       progress.update("checking " + news->what, news->fraction);
     else if (const auto* done = std::get_if<tuner::Checked>(&reply))

@@ -7,24 +7,28 @@
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
 #include "tuner/live/messages.h"
+#include "tuner/live/worker_watch.h"
 
 namespace mptune::reports {
 
+/// Until `ends_s` on the steady clock (0: without end), and the user is warned of what takes long.
+[[nodiscard]] tuner::WaitOptions wait_options(const Session& session, double ends_s = 0);
+
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
-[[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session);
+[[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session, double ends_s = 0);
 
 /// Measures into `path`, in every execution variant that the choice allows, and with the threads of `plan` if it is not null; warns of what
 /// the profile lacks. Throws Error.
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Plan* plan, const Session& session, ProgressLine& progress);
+                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress);
 
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
-                                          const std::string& profile_path, ProgressLine& progress);
+                                          const std::string& profile_path, const tuner::WaitOptions& wait, ProgressLine& progress);
 
 /// Compares the model's pieces with the whole model, and the plan where there is one. 0: no limit. Throws Error.
 [[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
-                                             ProgressLine& progress);
+                                             const tuner::WaitOptions& wait, ProgressLine& progress);
 
 /// Warns if `name`, what check_modules() found, is not "".
 void warn_of_unknown_module(const Session& session, const std::string& name, const std::string& model, const std::string& path);

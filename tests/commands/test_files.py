@@ -65,6 +65,17 @@ class Files(CommandTest):
         self.refused(["damaged"], self.write("short.pt", b"PK\x03\x04 and no more"))
         self.refused(["no option"], self.archive("net.pt", "data.pkl") + ":layers=3")
 
+    def test_a_plugin_that_fails_is_named_with_its_layer(self):
+        plugin = os.path.join(PLUGINS, "libhostile_plugin.so")
+        ends = {
+            "throw@forward:5": ["no weights", "in the forward of layer 'two'"],
+            "abort@forward:5": ["signal 6", "in the forward of layer 'two'"],
+            "exit@backward:1": ["exited with code 0", "in the backward of layer 'three'"],
+            "segv@backward:2": ["signal 11", "in the backward of layer 'two'"],
+        }
+        for fault, words in ends.items():
+            self.refused([*words, plugin], plugin, MPTUNE_HOSTILE_PLUGIN=fault)
+
     def test_the_loop_on_a_plugin(self):
         shutil.copy(PLUGIN, os.path.join(self.folder, "net.so"))
         common = ["--devices", DEVICES, "--batch", "8"]

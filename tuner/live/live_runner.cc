@@ -6,6 +6,7 @@
 #include "planner/plan_file.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/live/worker_death.h"
 
 namespace mptune::tuner {
 namespace {
@@ -18,8 +19,14 @@ constexpr double kGraceSeconds = 5;
 /// One series across all the workers it takes.
 class SeriesRun {
  public:
-  SeriesRun(const TrainingSetup& setup, const Series& series, const std::function<void(const Series&, const StepTimed&)>& on_step)
-      : setup_(setup), series_(series), on_step_(on_step), finished_(series.entries.size(), false), samples_(series.entries.size()) {
+  SeriesRun(const TrainingSetup& setup, const Series& series, const std::function<void(const Series&, const StepTimed&)>& on_step,
+            const WaitOptions& wait)
+      : setup_(setup),
+        series_(series),
+        on_step_(on_step),
+        wait_(wait),
+        finished_(series.entries.size(), false),
+        samples_(series.entries.size()) {
     for (const Series::Entry& entry : series.entries) {
       Trial& trial = trials_.emplace_back();
       trial.name = entry.name;
@@ -30,7 +37,8 @@ class SeriesRun {
   }
 
   std::vector<Trial> run() {
-    while (!active().empty() && !stopped_) run_worker();
+    while (!active().empty() && !interrupted_ && !out_of_time_) run_worker();
+    if (out_of_time_) keep_what_is_measured();
     return std::move(trials_);
   }
 
@@ -52,7 +60,7 @@ class SeriesRun {
     rest.rounds = std::max(1, series_.rounds - round_);
     running_.reset();
     timing_ = false;
-    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_});
+    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_}, wait_);
     while (true) {
       const auto next = worker.next(reply_limit_s(), interrupt_flag());
       if (const auto* end = std::get_if<WorkerEnd>(&next)) return attribute_failure(*end, entries);
@@ -101,7 +109,7 @@ class SeriesRun {
 
   void attribute_failure(const WorkerEnd& end, const std::vector<int>& entries) {
     if (end.interrupted) {
-      stopped_ = true;
+      interrupted_ = true;
       return;
     }
     const std::vector<int> unfinished = active();
@@ -111,12 +119,27 @@ class SeriesRun {
     const bool known = running_ && !finished_[as_index(*running_)];
     const auto entry = as_index(known ? *running_ : unfinished.front());
     finished_[entry] = true;
-    if (end.timed_out)
-      trials_[entry].outcome = TimedOut{series_.step_limit_s};
-    else
-      trials_[entry].outcome = Crashed{end.signal, end.exit_code};
+    trials_[entry].outcome = outcome_of(end);
+    out_of_time_ = wait_.limits.ends_s > 0 && monotonic_seconds() >= wait_.limits.ends_s;
+    if (out_of_time_) return;
     // The remaining plans repeat the round that was cut short.
     for (const int other : entries) drop_round(samples_[as_index(other)]);
+  }
+
+  [[nodiscard]] Outcome outcome_of(const WorkerEnd& end) const {
+    const Silence silence = end.silence.silence;
+    if (silence == Silence::stopped || silence == Silence::lifeless) return Environment{"mptune-worker " + silence_text(end.silence)};
+    if (!end.timed_out) return Crashed{end.signal, end.exit_code, end.doing};
+    const bool endless = silence == Silence::endless_activity;
+    return TimedOut{endless ? end.silence.limit_s : series_.step_limit_s, endless ? end.silence.doing : end.doing};
+  }
+
+  void keep_what_is_measured() {
+    for (const int entry : active()) {
+      const Samples& samples = samples_[as_index(entry)];
+      trials_[as_index(entry)].outcome =
+          samples.empty() ? Outcome(Environment{"a plan that hung used up the time"}) : Measured{samples, {}, 0};
+    }
   }
 
   void drop_round(Samples& samples) const {
@@ -135,6 +158,7 @@ class SeriesRun {
   const TrainingSetup& setup_;
   const Series& series_;
   const std::function<void(const Series&, const StepTimed&)>& on_step_;
+  const WaitOptions& wait_;
   double started_s_ = monotonic_seconds();
   std::vector<Trial> trials_;
   std::vector<bool> finished_;
@@ -143,16 +167,17 @@ class SeriesRun {
   int first_round_ = 0;         // of the running worker
   std::optional<int> running_;  // entry whose step was announced last
   bool timing_ = false;         // that step is a timed one
-  bool stopped_ = false;
+  bool interrupted_ = false;
+  bool out_of_time_ = false;
 };
 
 }  // namespace
 
-LiveRunner::LiveRunner(TrainingSetup setup, std::function<void(const Series&, const StepTimed&)> on_step)
-    : setup_(std::move(setup)), on_step_(std::move(on_step)) {}
+LiveRunner::LiveRunner(TrainingSetup setup, std::function<void(const Series&, const StepTimed&)> on_step, WaitOptions wait)
+    : setup_(std::move(setup)), on_step_(std::move(on_step)), wait_(std::move(wait)) {}
 
 std::vector<Trial> LiveRunner::run(const Series& series) {
-  return SeriesRun(setup_, series, on_step_).run();
+  return SeriesRun(setup_, series, on_step_, wait_).run();
 }
 
 }  // namespace mptune::tuner

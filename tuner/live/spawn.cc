@@ -82,6 +82,7 @@ struct Child {
   int reply_fd;
   int stderr_fd;
   int status_fd;
+  int activity_fd;
 };
 
 // Between fork and exec: async-signal-safe calls only.
@@ -101,6 +102,7 @@ struct Child {
   ::dup2(child.stderr_fd, STDERR_FILENO);
   ::fcntl(child.request_fd, F_SETFD, 0);
   ::fcntl(child.reply_fd, F_SETFD, 0);
+  ::fcntl(child.activity_fd, F_SETFD, 0);
   ::execve(child.program, child.arguments, child.environment);
   const int reason = errno;
   [[maybe_unused]] const auto written = ::write(child.status_fd, &reason, sizeof reason);
@@ -130,17 +132,24 @@ void keep_above_standard(Descriptor& descriptor) {
 
 }  // namespace
 
-Spawned spawn_worker(const std::string& program) {
+Spawned spawn_worker(const std::string& program, int activity_fd) {
   Pipe request, reply, words, status;
+  Descriptor activity;
+  activity.set(::fcntl(activity_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   for (Descriptor* descriptor : {&request.read, &reply.write, &words.write, &status.write}) keep_above_standard(*descriptor);
-  std::vector<std::string> texts{program, "--request-fd", std::to_string(request.read.get()), "--reply-fd",
-                                 std::to_string(reply.write.get())};
+  std::vector<std::string> texts{program,
+                                 "--request-fd",
+                                 std::to_string(request.read.get()),
+                                 "--reply-fd",
+                                 std::to_string(reply.write.get()),
+                                 "--activity-fd",
+                                 std::to_string(activity.get())};
   std::vector<char*> arguments;
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
   const std::vector<char*> environment = child_environment();
-  const Child child{program.c_str(),    arguments.data(),  environment.data(), ::getpid(),
-                    request.read.get(), reply.write.get(), words.write.get(),  status.write.get()};
+  const Child child{program.c_str(),   arguments.data(),  environment.data(), ::getpid(),    request.read.get(),
+                    reply.write.get(), words.write.get(), status.write.get(), activity.get()};
   const pid_t pid = ::fork();
   if (pid < 0) refuse_worker(program, errno);
   if (pid == 0) become_worker(child);

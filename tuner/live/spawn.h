@@ -14,9 +14,9 @@ struct Spawned {
   int stderr_fd = -1;   ///< its stdout and stderr; does not block
 };
 
-/// Runs `program --request-fd N --reply-fd M` in a process group of its own that dies with the calling thread. The environment is ours
-/// without the variables that pin OpenMP threads or set their number.
+/// Runs `program --request-fd N --reply-fd M --activity-fd K` in a process group of its own that dies with the calling thread. The
+/// environment is ours without the variables that pin OpenMP threads or set their number. `activity_fd`: of an ActivityBoard.
 /// Throws Error (environment) if it can't be started.
-[[nodiscard]] Spawned spawn_worker(const std::string& program);
+[[nodiscard]] Spawned spawn_worker(const std::string& program, int activity_fd);
 
 }  // namespace mptune::tuner

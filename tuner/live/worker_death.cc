@@ -54,6 +54,19 @@ Error killed(const WorkerEnd& end, const DeathCircumstances& circumstances, cons
   return {"mptune-worker " + how_it_ended(end) + " by another program", where, "start the command again", ExitCode::environment};
 }
 
+Error silent(const SilenceVerdict& silence, const DeathCircumstances& circumstances, const std::string& where) {
+  const std::string what = "mptune-worker " + silence_text(silence);
+  if (silence.silence == Silence::stopped) return {what, where, "let nothing stop it, and start the command again", ExitCode::environment};
+  if (silence.silence == Silence::lifeless)
+    return {what, where, "free memory and processors (top, dmesg), and start the command again", ExitCode::environment};
+  if (silence.silence == Silence::endless_activity && !circumstances.plug_in.empty())
+    return {what, circumstances.plug_in, "let the plug-in's code end; if it is only slow, set MPTUNE_PATIENCE to the seconds it may take"};
+  if (silence.silence == Silence::endless_activity)
+    return {what, where, "use smaller micro-batches or a smaller --batch, or set MPTUNE_PATIENCE to the seconds it may take",
+            ExitCode::environment};
+  return {what, where, "set MPTUNE_DEBUG=1 to see what it does; report this", ExitCode::environment};
+}
+
 }  // namespace
 
 bool ended_from_outside(const WorkerEnd& end) {
@@ -78,19 +91,35 @@ DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& mod
   return circumstances;
 }
 
-Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances, double timeout_s) {
+std::string silence_text(const SilenceVerdict& silence) {
+  const std::string seconds = std::to_string(static_cast<long>(silence.seconds)) + " s";
+  switch (silence.silence) {
+    case Silence::stopped:
+      return "was stopped by a signal (SIGSTOP) for " + seconds;
+    case Silence::lifeless:
+      return "gave no sign of life for " + seconds;
+    case Silence::endless_activity:
+    case Silence::long_activity:
+      return "does not get to the end of " + silence.doing + ", which has taken " + seconds;
+    case Silence::quiet:
+    case Silence::none:
+      break;
+  }
+  return "did nothing for " + seconds;
+}
+
+Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances) {
   const std::string words = split(end.last_words, '\n').back();
   const std::string where = words.empty() ? "mptune-worker" : words;
-  if (end.timed_out) {
-    return {"mptune-worker gave no sign of life for " + std::to_string(static_cast<long>(timeout_s)) + " s", where,
-            "set MPTUNE_DEBUG=1 to see what it does", ExitCode::environment};
-  }
+  if (end.timed_out) return silent(end.silence, circumstances, where);
   if (ended_from_outside(end)) return killed(end, circumstances, where);
+  const std::string during = end.doing.empty() ? "" : " in " + end.doing;
   if (!circumstances.plug_in.empty()) {
-    return {"mptune-worker " + how_it_ended(end) + " while it ran the code of a plug-in" + (words.empty() ? "" : " (" + words + ")"),
+    return {"mptune-worker " + how_it_ended(end) + (during.empty() ? " while it ran the code of a plug-in" : during) +
+                (words.empty() ? "" : " (" + words + ")"),
             circumstances.plug_in, "let the plug-in throw exceptions, and neither crash nor exit: a debugger shows where it does"};
   }
-  return {"mptune-worker " + how_it_ended(end), where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};
+  return {"mptune-worker " + how_it_ended(end) + during, where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};
 }
 
 }  // namespace mptune::tuner

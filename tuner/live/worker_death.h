@@ -20,17 +20,24 @@ struct DeathCircumstances {
 /// Looks the circumstances up. `model`: as a request names it.
 [[nodiscard]] DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& model);
 
-/// What a user is told of a worker that ended without an answer:
+/// What a user is told of a worker that ended without an answer, with what it did at its end where that is known:
 ///
 /// | the worker                                   | cause                                      | exit code       |
 /// |----------------------------------------------|--------------------------------------------|-----------------|
-/// | gave no sign of life                         | it hangs, or was stopped                   | environment     |
+/// | was stopped by a signal                      | another program                            | environment     |
+/// | did not run                                  | the machine                                | environment     |
+/// | does something without an end, with plug-in  | the plug-in's code                         | usage           |
+/// | does something without an end                | it takes longer than it may                | environment     |
+/// | is quiet                                     | threads that wait for each other           | environment     |
 /// | SIGXCPU, or SIGKILL at the limit             | ulimit -t                                  | environment     |
 /// | SIGKILL                                      | lack of memory, or another program         | environment     |
 /// | SIGTERM, SIGINT, SIGHUP                      | another program                            | environment     |
 /// | any other signal or exit code, with plug-in  | the plug-in's code                         | usage           |
 /// | any other signal or exit code                | a mistake of ours                          | internal        |
-[[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances, double timeout_s);
+[[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances);
+
+/// Why a worker was ended that was silent, in a clause without its name: "it was stopped by a signal (SIGSTOP) for 10 s".
+[[nodiscard]] std::string silence_text(const SilenceVerdict& silence);
 
 /// True if a signal that no program sends itself ended the worker.
 [[nodiscard]] bool ended_from_outside(const WorkerEnd& end);

@@ -101,7 +101,14 @@ std::string find_injection() {
 }
 
 struct WorkerProcess::Impl {
+  Impl(std::string name, const Request& asked, WaitOptions wait)
+      : program(std::move(name)),
+        watch(std::move(wait)),
+        process(spawn_worker(program, watch.descriptor())),
+        request(encode(asked) + "\n") {}
+
   std::string program;
+  WorkerWatch watch;
   Spawned process;
   std::string request;  // what is not sent yet
   std::string replies;  // what is read but not taken yet
@@ -124,6 +131,7 @@ struct WorkerProcess::Impl {
   bool reap(bool wait);
   void kill_group();
   WorkerEnd end();
+  WorkerEnd end_now(bool interrupted, const SilenceVerdict& silence);
 };
 
 void WorkerProcess::Impl::send() {
@@ -221,8 +229,9 @@ WorkerEnd WorkerProcess::Impl::end() {
   if (WIFEXITED(status)) how.exit_code = WEXITSTATUS(status);
   how.process = process.pid;
   how.processor_time_s = seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+  how.doing = watch.doing();
   if (greeted) return how;
-  if (ended_from_outside(how)) throw death_of(how, circumstances_of(how, ""), 0);
+  if (ended_from_outside(how)) throw death_of(how, circumstances_of(how, ""));
   const std::string words = how.last_words.empty() && how.signal != 0 ? ::strsignal(how.signal) : split(how.last_words, '\n').back();
   constexpr int kLoaderFailed = 127;  // exit code of the dynamic loader where a library is not there, or can't be mapped
   const bool library = how.exit_code == kLoaderFailed;
@@ -230,6 +239,20 @@ WorkerEnd WorkerProcess::Impl::end() {
               library ? "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER"
                       : "free memory and processes, raise their limits (ulimit -a), or install mptune and its LibTorch again",
               ExitCode::environment);
+}
+
+WorkerEnd WorkerProcess::Impl::end_now(bool interrupted, const SilenceVerdict& silence) {
+  finished = false;
+  const std::string doing = watch.doing();
+  kill_group();
+  read_words();
+  return {.signal = SIGKILL,
+          .timed_out = !interrupted,
+          .interrupted = interrupted,
+          .silence = silence,
+          .doing = doing,
+          .process = process.pid,
+          .last_words = trimmed(last_words)};
 }
 
 // Waits a moment for something to read.
@@ -240,10 +263,8 @@ void WorkerProcess::Impl::listen() {
   read_words();
 }
 
-WorkerProcess::WorkerProcess(const std::string& program, const Request& request) : impl_(std::make_unique<Impl>()) {
-  impl_->program = program;
-  impl_->request = encode(request) + "\n";
-  impl_->process = spawn_worker(program);
+WorkerProcess::WorkerProcess(const std::string& program, const Request& request, WaitOptions wait)
+    : impl_(std::make_unique<Impl>(program, request, std::move(wait))) {
   impl_->send();
 }
 
@@ -265,25 +286,22 @@ void WorkerProcess::kill() {
 }
 
 std::variant<Reply, WorkerEnd> WorkerProcess::next(double timeout_s, const std::atomic<int>& interrupted) {
-  const auto limit = Clock::now() + std::chrono::duration<double>(std::min(timeout_s, 1e9));
+  auto limit = Clock::now() + std::chrono::duration<double>(std::min(timeout_s, 1e9));
   while (true) {
-    if (auto line = impl_->take_line()) return impl_->greet(decode_reply(*line));
-    const bool stop = interrupted.load() != 0;
-    const bool late = Clock::now() >= limit;
-    if (stop || late) {
-      impl_->finished = false;
-      kill();
-      impl_->read_words();
-      return WorkerEnd{.signal = SIGKILL,
-                       .timed_out = !stop,
-                       .interrupted = stop,
-                       .process = impl_->process.pid,
-                       .last_words = trimmed(impl_->last_words)};
+    if (auto line = impl_->take_line()) {
+      impl_->watch.note_reply();
+      return impl_->greet(decode_reply(*line));
     }
     impl_->listen();
     const bool gone = impl_->reap(false);
     const bool open = impl_->read_replies();
-    if ((gone || !open) && impl_->replies.find('\n') == std::string::npos) return impl_->end();
+    if (impl_->replies.find('\n') != std::string::npos) continue;
+    if (gone || !open) return impl_->end();
+    const SilenceVerdict silence = impl_->watch.look(impl_->process.pid);
+    limit += std::chrono::duration<double>(impl_->watch.missed_s());
+    if (interrupted.load() != 0) return impl_->end_now(true, {});
+    if (ends_worker(silence.silence)) return impl_->end_now(false, silence);
+    if (Clock::now() >= limit) return impl_->end_now(false, {});
   }
 }
 
@@ -307,14 +325,14 @@ void install_interrupt_handlers() {
 
 namespace {
 
-[[noreturn]] void throw_end(const WorkerEnd& end, const Request& request, double timeout_s) {
+[[noreturn]] void throw_end(const WorkerEnd& end, const Request& request) {
   if (end.interrupted) {
     const bool terminated = interrupt_flag().load() == SIGTERM;
     throw Error(terminated ? "terminated" : "interrupted", "mptune-worker", "start the command again",
                 terminated ? ExitCode::terminated : ExitCode::interrupted);
   }
   const std::string model = std::visit([](const auto& any) { return any.setup.model; }, request);
-  throw death_of(end, circumstances_of(end, model), timeout_s);
+  throw death_of(end, circumstances_of(end, model));
 }
 
 }  // namespace
@@ -325,11 +343,12 @@ void throw_failed(const Failed& failed) {
   throw error;
 }
 
-void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply) {
-  WorkerProcess worker(find_worker(), request);
+void call_worker(const Request& request, const WaitOptions& wait, const std::function<void(const Reply&)>& on_reply) {
+  constexpr double kNoLimit = 1e9;  // the worker's silence is judged instead
+  WorkerProcess worker(find_worker(), request, wait);
   while (true) {
-    const auto next = worker.next(timeout_s, interrupt_flag());
-    if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, request, timeout_s);
+    const auto next = worker.next(kNoLimit, interrupt_flag());
+    if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, request);
     const Reply& reply = std::get<Reply>(next);
     if (std::holds_alternative<Done>(reply)) return;
     if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);

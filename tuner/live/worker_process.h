@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "tuner/live/messages.h"
+#include "tuner/live/worker_watch.h"
 
 namespace mptune::tuner {
 
@@ -25,8 +26,10 @@ namespace mptune::tuner {
 struct WorkerEnd {
   int signal = 0;
   int exit_code = 0;
-  bool timed_out = false;
-  bool interrupted = false;
+  bool timed_out = false;       ///< this process ended it
+  bool interrupted = false;     ///< likewise
+  SilenceVerdict silence = {};  ///< why it timed out; nothing where a reply took too long
+  std::string doing = {};       ///< what the worker did at its end, "" where that is not known
   long process = 0;             ///< its number
   double processor_time_s = 0;  ///< that it used
   std::string last_words;       ///< tail of its stderr, for people only: decisions never read it
@@ -37,14 +40,14 @@ struct WorkerEnd {
 class WorkerProcess {
  public:
   /// Starts the program and sends `request`. Throws Error (environment) if it can't be started.
-  WorkerProcess(const std::string& program, const Request& request);
+  WorkerProcess(const std::string& program, const Request& request, WaitOptions wait = {});
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// Next reply, or how the worker ended. Waits at most `timeout_s` (kills the group and reports timed_out after that) and looks at
-  /// `interrupted` at least every 50 ms. A worker that could not load its libraries ends as Error (environment) with the remedy;
-  /// one that speaks another protocol version likewise.
+  /// Next reply, or how the worker ended. Waits at most `timeout_s`, and as long as the worker's silence is within the limits (kills the
+  /// group and reports timed_out after that), and looks at `interrupted` at least every 50 ms. A worker that could not load its libraries
+  /// ends as Error (environment) with the remedy; one that speaks another protocol version likewise.
   [[nodiscard]] std::variant<Reply, WorkerEnd> next(double timeout_s, const std::atomic<int>& interrupted);
 
   /// Kills the whole group and reaps it.
@@ -65,6 +68,6 @@ void install_interrupt_handlers();
 
 /// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
 /// interrupt an Error with ExitCode::interrupted or terminated; any other end what worker_death.h says.
-void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply);
+void call_worker(const Request& request, const WaitOptions& wait, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune::tuner

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/index.h"
 #include "profiler/model/in_memory_format.h"
 
@@ -23,6 +24,12 @@ std::set<std::string> shared_before(const Model& model, int layer) {
       for (const NamedTensor& named : tensors) names.insert(named.name);
   }
   return names;
+}
+
+/// Of a backward over so many layers, the first time [s].
+double patience_for(int layers) {
+  constexpr int kMost = 5;
+  return kPatienceSeconds * std::min(layers, kMost);
 }
 
 /// Some losses are means in the memory of all that they are the means of.
@@ -120,6 +127,13 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
   return loss_ ? Tensors{} : profiler::as_leaves(values);
 }
 
+/// "layer 'conv1'" or "layers 'conv1' to 'conv4'".
+std::string StageReplica::layers_text(const Segment& segment) const {
+  const std::string first = "'" + layers_[as_index(segment.first)].name + "'";
+  if (segment.last - segment.first == 1) return "layer " + first;
+  return "layers " + first + " to '" + layers_[as_index(segment.last - 1)].name + "'";
+}
+
 void StageReplica::rerun(InFlight& flight, SavedSegment& saved) {
   const at::AutoGradMode grad(true);
   RunContext again = flight.context;
@@ -161,6 +175,7 @@ Tensors StageReplica::backward_through_segments(int microbatch, Tensors gradient
     if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
     const int ends_at = recorder_ ? first_trained(saved) : 0;
     if (aside != nullptr) std::ranges::move(split(saved, only_segment), std::back_inserter(*aside));
+    const Activity activity("the backward of " + layers_text(saved.segment), {}, patience_for(saved.segment.last - saved.segment.first));
     gradients = profiler::backward_through(std::move(saved.piece), std::move(gradients));
     if (recorder_) recorder_->leaf(backward_kind_, stage_.first_layer + ends_at);
   }
@@ -201,6 +216,7 @@ void StageReplica::run_weights(const Take& take) {
     const int next = layer_of(taken->weight);
     if (recorder_ && layer >= 0 && next != layer) recorder_->leaf(EventKind::backward_weight, layer);
     layer = next;
+    const Activity activity("the weight gradients of layer", layers_[as_index(layer - stage_.first_layer)].name);
     profiler::run_together(taken->gradients);
     pending_.done(*taken);
   }

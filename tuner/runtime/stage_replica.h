@@ -100,6 +100,7 @@ class StageReplica {
   };
 
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
+  [[nodiscard]] std::string layers_text(const Segment& segment) const;
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, SavedSegment& saved);

@@ -4,11 +4,14 @@
 
 #include <utility>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/index.h"
 #include "profiler/model/graph_piece.h"
 
 namespace mptune::tuner {
 namespace {
+
+constexpr double kPatienceOfTheWhole = 5 * kPatienceSeconds;  // all layers at once
 
 // Later operators may write to what they are given.
 Tensors copies_of(const Tensors& tensors) {
@@ -96,6 +99,7 @@ StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<
     const Tensors outputs = whole.forward(part.inputs, context, sizes.size() == 1 ? &record.outputs : nullptr);
     const at::Tensor loss = model.loss()(outputs, part.target);
     const double weight = size / total;
+    const Activity activity("the backward of", model.name(), kPatienceOfTheWhole);
     if (loss.requires_grad()) loss.backward(at::full_like(loss, weight));
     const at::Tensor share = loss.detach().to(at::kDouble) * weight;
     record.loss = record.loss.defined() ? record.loss + share : share;
@@ -138,7 +142,10 @@ PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64
   }
 
   Tensors gradients{at::ones_like(loss)};
-  for (; !pieces.empty(); pieces.pop_back()) gradients = profiler::backward_through(std::move(pieces.back()), std::move(gradients));
+  for (; !pieces.empty(); pieces.pop_back()) {
+    const Activity activity("the backward of layer", layers[pieces.size() - 1].name);
+    gradients = profiler::backward_through(std::move(pieces.back()), std::move(gradients));
+  }
   statistics.commit(layers);
   record_state(layers, step.record);
   return step;

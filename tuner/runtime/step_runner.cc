@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/index.h"
 #include "profiler/collect/nvtx_range.h"
 #include "profiler/kernels/replace_slow_kernels.h"
@@ -213,6 +214,7 @@ void StepRunner::on_stages(const std::function<void(int stage)>& work) {
       const auto start = profiler::SteadyClock::now();
       const Tag tag{static_cast<int>(steps_) - 1, replica.stage(), -1, -1, 0};
       const TagScope scope(gpus_, tag, EventKind::optimizer);
+      const Activity activity("the optimizer");
       work(replica.stage());
       if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::optimizer, "optimizer", tag, start);
     });

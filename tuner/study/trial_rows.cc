@@ -89,10 +89,14 @@ OutcomeRow row_of(const Outcome& outcome) {
     row.requested_bytes = o->requested_bytes;
     row.cap_bytes = o->cap_bytes;
   }
-  if (const auto* o = std::get_if<TimedOut>(&outcome)) row.limit_s = o->limit_s;
+  if (const auto* o = std::get_if<TimedOut>(&outcome)) {
+    row.limit_s = o->limit_s;
+    row.reason = o->doing;
+  }
   if (const auto* o = std::get_if<Crashed>(&outcome)) {
     row.signal = o->signal;
     row.exit_code = o->exit_code;
+    row.reason = o->doing;
   }
   if (const auto* o = std::get_if<WrongResult>(&outcome)) row.reason = o->reason;
   if (const auto* o = std::get_if<Infeasible>(&outcome)) row.reason = o->reason;
@@ -108,8 +112,8 @@ Outcome outcome_of(const std::string& name, const OutcomeRow& row) {
   if (auto* o = std::get_if<Measured>(&*outcome)) o->loss = row.loss.value_or(std::numeric_limits<double>::quiet_NaN());
   if (auto* o = std::get_if<OutOfMemory>(&*outcome))
     *o = {row.device.value_or(""), row.requested_bytes.value_or(0), row.cap_bytes.value_or(0)};
-  if (auto* o = std::get_if<TimedOut>(&*outcome)) o->limit_s = row.limit_s.value_or(0);
-  if (auto* o = std::get_if<Crashed>(&*outcome)) *o = {row.signal.value_or(0), row.exit_code.value_or(0)};
+  if (auto* o = std::get_if<TimedOut>(&*outcome)) *o = {row.limit_s.value_or(0), row.reason.value_or("")};
+  if (auto* o = std::get_if<Crashed>(&*outcome)) *o = {row.signal.value_or(0), row.exit_code.value_or(0), row.reason.value_or("")};
   if (auto* o = std::get_if<WrongResult>(&*outcome)) o->reason = row.reason.value_or("");
   if (auto* o = std::get_if<Infeasible>(&*outcome)) o->reason = row.reason.value_or("");
   if (auto* o = std::get_if<Environment>(&*outcome)) o->reason = row.reason.value_or("");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <random>
 #include <utility>
 
@@ -32,6 +33,18 @@ std::string out_of_memory_text(const OutOfMemory& outcome) {
 std::string measured_text(const Measured& outcome) {
   if (outcome.step_s.empty()) return "measured without a sample";
   return "measured: " + format_seconds(median(outcome.step_s)) + " a step, " + std::to_string(outcome.step_s.size()) + " samples";
+}
+
+std::string timed_out_text(const TimedOut& outcome) {
+  if (outcome.doing.empty()) return "timed out: a step took more than " + format_seconds(outcome.limit_s);
+  return "timed out: " + outcome.doing + " took more than " + format_seconds(outcome.limit_s);
+}
+
+std::string crashed_text(const Crashed& outcome) {
+  const std::string during = outcome.doing.empty() ? "" : " in " + outcome.doing;
+  if (outcome.signal == SIGKILL) return "killed (signal 9), by another program or for lack of memory" + during;
+  if (outcome.signal != 0) return "crashed by signal " + std::to_string(outcome.signal) + during;
+  return "crashed with exit code " + std::to_string(outcome.exit_code) + during;
 }
 
 std::string with_reason(const std::string& text, const std::string& reason) {
@@ -81,11 +94,8 @@ std::string outcome_text(const Outcome& outcome) {
   return std::visit(Match{
                         [](const Measured& o) { return measured_text(o); },
                         [](const OutOfMemory& o) { return out_of_memory_text(o); },
-                        [](const TimedOut& o) { return "timed out: a step took more than " + format_seconds(o.limit_s); },
-                        [](const Crashed& o) {
-                          return o.signal != 0 ? "crashed by signal " + std::to_string(o.signal)
-                                               : "crashed with exit code " + std::to_string(o.exit_code);
-                        },
+                        [](const TimedOut& o) { return timed_out_text(o); },
+                        [](const Crashed& o) { return crashed_text(o); },
                         [](const WrongResult& o) { return with_reason("wrong result", o.reason); },
                         [](const NonFinite&) { return std::string("the loss is not finite"); },
                         [](const Infeasible& o) { return with_reason("infeasible", o.reason); },

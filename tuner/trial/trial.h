@@ -27,11 +27,13 @@ struct OutOfMemory {
 };
 struct TimedOut {
   double limit_s = 0;
+  std::string doing = {};  ///< what did not end: "the forward of layer 'conv1'"; "" where not known
   bool operator==(const TimedOut&) const = default;
 };
 struct Crashed {
   int signal = 0;  ///< 0: exited
   int exit_code = 0;
+  std::string doing = {};  ///< what ran then, as above
   bool operator==(const Crashed&) const = default;
 };
 struct WrongResult {

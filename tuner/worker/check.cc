@@ -1,4 +1,5 @@
 #include "tuner/runtime/check.h"
+#include "profiler/base/activity.h"
 
 #include <algorithm>
 #include <chrono>
@@ -43,6 +44,12 @@ bool is_program(const std::string& model) {
   return text.is_file && profiler::is_exported_archive(text.name);
 }
 
+/// Never a sleeping one, which computes nothing that could be compared.
+Model real_model(const TrainingSetup& setup) {
+  const Activity activity("loading", setup.model, kPatienceOfLoading);
+  return load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
+}
+
 /// The parts of a check in their order, within its time.
 class Parts {
  public:
@@ -79,8 +86,7 @@ class Parts {
 void check(const CheckRequest& request, const Replies& reply) {
   constexpr int kParts = 4;
   const TrainingSetup& setup = request.setup;
-  // Always the real model: a sleeping one computes nothing that could be compared.
-  const Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
+  const Model model = real_model(setup);
   const Batch batch = batch_to_check(request, model);
   const auto samples = static_cast<int>(batch.inputs.at(0).size(0));
   const std::vector<int> sizes = sizes_to_check(request, samples);

@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -71,6 +72,12 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+/// " in the forward of layer 'a'", where the exception came from.
+std::string in_activity() {
+  const std::string text = activity_left_by_exception();
+  return text.empty() ? "" : " in " + text;
+}
+
 /// Turns what a request throws into the message that ends it.
 Reply answer(const std::string& line, const Replies& reply) {
   std::string plug_in;
@@ -97,7 +104,8 @@ Reply answer(const std::string& line, const Replies& reply) {
                   "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment)};
   } catch (const std::exception& error) {
     if (!plug_in.empty())
-      return Failed{first_line(error.what()), plug_in, "correct the code of the plug-in's layers", static_cast<int>(ExitCode::usage)};
+      return Failed{first_line(error.what()) + in_activity(), plug_in, "correct the code of the plug-in's layers",
+                    static_cast<int>(ExitCode::usage)};
     return Failed{error.what(), "worker", "this is a bug: report the command and mptune --version", static_cast<int>(ExitCode::internal)};
   }
 }
@@ -113,6 +121,7 @@ int main(int argc, char** argv) {
     std::fputs("mptune-worker is started by mptune; run mptune --help\n", stderr);
     return static_cast<int>(ExitCode::usage);
   }
+  publish_activities(descriptor(argc, argv, "--activity-fd"));
   std::mutex mutex;
   const Replies reply = [&](const Reply& message) {
     const std::lock_guard lock(mutex);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "planner/plan_file.h"
+#include "profiler/base/activity.h"
 #include "profiler/base/error.h"
 #include "profiler/device/device_list.h"
 #include "profiler/device/precise_sleep.h"
@@ -98,6 +99,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   recording.plan_json = plan_to_json(request.plan, {});
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
+  const Activity activity("writing", request.path, kPatienceOfLoading);
   profiler::write_recording(recording, request.path, /*force=*/true);
   return {recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)};
 }

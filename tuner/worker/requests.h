@@ -34,6 +34,9 @@ using Devices = std::vector<std::shared_ptr<Device>>;
 /// The device among these that refused an allocation, the size, and the device's cap. The name is "" where none refused any.
 [[nodiscard]] OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup);
 
+/// How long files may take, and models to be built from them [s].
+inline constexpr double kPatienceOfLoading = 300;
+
 inline constexpr const char* kNeedLessMemory = "use more devices or stages, --recompute all, or a smaller split";
 
 /// Runs `work` on the devices of one plan. LibTorch's out-of-memory error becomes PlanFailed where one of them refused memory.

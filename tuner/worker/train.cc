@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/loading/load_model.h"
@@ -25,6 +26,7 @@ std::string joined(const std::vector<std::string>& clauses) {
 }
 
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) {
+  const Activity activity("loading", setup.model, kPatienceOfLoading);
   const LoadedModel loaded = load_model(setup.model, setup.input, std::nullopt, source_of(setup));
   const Model& model = loaded.model;
   DescribedModel description{about.name,
@@ -88,6 +90,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   }
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {
+    const Activity activity("saving", request.save, kPatienceOfLoading);
     LoadedModel trained = model_of(request.setup);
     if (!request.load.empty()) load_state(trained.model, request.load, trained.extras);  // entries that no layer uses are saved unchanged
     run.pipeline().copy_state_to(trained.model);

@@ -1,6 +1,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -29,6 +30,7 @@ PipelineOptions options_of(const TrainingSetup& setup) {
 }  // namespace
 
 LoadedModel model_of(const TrainingSetup& setup) {
+  const Activity activity("loading", setup.model, kPatienceOfLoading);
   if (sleeps(setup)) {
     const profiler::Recording recording = profiler::read_recording(setup.sleep_profile);
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
@@ -46,6 +48,7 @@ int batch_size_of(const TrainingSetup& setup, const Model& model) {
 }
 
 Batch batch_of(const TrainingSetup& setup, const Model& model) {
+  const Activity activity("making the batch", setup.data, kPatienceOfLoading);
   const int samples = batch_size_of(setup, model);
   if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
   Batch batch = load_batch(setup.data, model.sample());

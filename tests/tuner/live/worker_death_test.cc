@@ -19,11 +19,11 @@ WorkerEnd ended(int signal, int exit_code = 0, const std::string& words = "") {
 }
 
 TEST(WorkerDeath, AKillIsOfTheEnvironmentAndPointsAtMemory) {
-  const Error error = death_of(ended(SIGKILL), {}, 10);
+  const Error error = death_of(ended(SIGKILL), {});
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("for lack of memory"));
   EXPECT_THAT(error.remedy(), HasSubstr("dmesg"));
-  const Error proved = death_of(ended(SIGKILL), {.out_of_memory = true}, 10);
+  const Error proved = death_of(ended(SIGKILL), {.out_of_memory = true});
   EXPECT_EQ(proved.code(), ExitCode::environment);
   EXPECT_THAT(proved.what(), HasSubstr("the machine ran out of memory"));
 }
@@ -39,37 +39,63 @@ TEST(WorkerDeath, TheKernelsLogNamesTheProcess) {
 TEST(WorkerDeath, TheLimitOnProcessorTimeIsNamed) {
   WorkerEnd end = ended(SIGKILL);
   end.processor_time_s = 5.01;
-  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 5}, 10).what(), HasSubstr("all the processor time that it may, 5 s"));
-  EXPECT_THAT(death_of(ended(SIGXCPU), {.processor_time_limit_s = 5}, 10).remedy(), HasSubstr("ulimit -t"));
-  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 100}, 10).what(), HasSubstr("for lack of memory")) << "the limit was far";
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 5}).what(), HasSubstr("all the processor time that it may, 5 s"));
+  EXPECT_THAT(death_of(ended(SIGXCPU), {.processor_time_limit_s = 5}).remedy(), HasSubstr("ulimit -t"));
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 100}).what(), HasSubstr("for lack of memory")) << "the limit was far";
 }
 
 TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) EXPECT_EQ(death_of(ended(signal), {}, 10).code(), ExitCode::environment) << signal;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) EXPECT_EQ(death_of(ended(signal), {}).code(), ExitCode::environment) << signal;
 }
 
 TEST(WorkerDeath, ACrashOfAPlugInIsTheUsersAndNamesIt) {
   for (const WorkerEnd& end : {ended(SIGSEGV), ended(SIGABRT), ended(0, 3, "terminate called\nwhat(): no such weight")}) {
-    const Error error = death_of(end, {.plug_in = "./libnet.so"}, 10);
+    const Error error = death_of(end, {.plug_in = "./libnet.so"});
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_EQ(error.where(), "./libnet.so");
     EXPECT_THAT(error.what(), HasSubstr("plug-in"));
   }
-  EXPECT_THAT(death_of(ended(0, 3, "one\ntwo"), {.plug_in = "./libnet.so"}, 10).what(), HasSubstr("(two)"));
+  EXPECT_THAT(death_of(ended(0, 3, "one\ntwo"), {.plug_in = "./libnet.so"}).what(), HasSubstr("(two)"));
   EXPECT_EQ(circumstances_of(ended(SIGSEGV), "./libnet.so:width=3").plug_in, "./libnet.so");
   EXPECT_EQ(circumstances_of(ended(SIGSEGV), "transformer:d=3").plug_in, "");
 }
 
 TEST(WorkerDeath, WhatRemainsIsAMistakeOfOurs) {
-  for (const WorkerEnd& end : {ended(SIGSEGV), ended(SIGABRT), ended(0, 3)}) EXPECT_EQ(death_of(end, {}, 10).code(), ExitCode::internal);
+  for (const WorkerEnd& end : {ended(SIGSEGV), ended(SIGABRT), ended(0, 3)}) EXPECT_EQ(death_of(end, {}).code(), ExitCode::internal);
 }
 
-TEST(WorkerDeath, AHangSaysForHowLong) {
+WorkerEnd silent(Silence silence, const std::string& doing = "") {
   WorkerEnd end = ended(SIGKILL);
   end.timed_out = true;
-  const Error error = death_of(end, {}, 12);
-  EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_THAT(error.what(), HasSubstr("no sign of life for 12 s"));
+  end.silence = {silence, doing, 12.5, 12};
+  return end;
+}
+
+TEST(WorkerDeath, ASilentWorkerSaysForHowLongAndWhy) {
+  for (const Silence silence : {Silence::stopped, Silence::lifeless, Silence::quiet, Silence::endless_activity}) {
+    const Error error = death_of(silent(silence, "the forward of layer 'a'"), {});
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_THAT(error.what(), HasSubstr("12 s"));
+  }
+  EXPECT_THAT(death_of(silent(Silence::stopped), {}).what(), HasSubstr("SIGSTOP"));
+}
+
+TEST(WorkerDeath, AnEndlessLoopNamesTheLayerAndThePlugIn) {
+  const WorkerEnd end = silent(Silence::endless_activity, "the forward of layer 'spin'");
+  const Error of_plug_in = death_of(end, {.plug_in = "./libnet.so"});
+  EXPECT_EQ(of_plug_in.code(), ExitCode::usage);
+  EXPECT_EQ(of_plug_in.where(), "./libnet.so");
+  for (const Error& error : {of_plug_in, death_of(end, {})}) {
+    EXPECT_THAT(error.what(), HasSubstr("the forward of layer 'spin'"));
+    EXPECT_THAT(error.remedy(), HasSubstr("MPTUNE_PATIENCE"));
+  }
+}
+
+TEST(WorkerDeath, ACrashNamesTheLayer) {
+  WorkerEnd end = ended(SIGSEGV);
+  end.doing = "the backward of layer 'fc'";
+  EXPECT_THAT(death_of(end, {}).what(), HasSubstr("in the backward of layer 'fc'"));
+  EXPECT_THAT(death_of(end, {.plug_in = "./libnet.so"}).what(), HasSubstr("in the backward of layer 'fc'"));
 }
 
 }  // namespace

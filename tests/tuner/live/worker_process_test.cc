@@ -22,6 +22,8 @@ namespace {
 
 const char* const kFake = MPTUNE_SOURCE_DIR "/tests/support/tuner_fake_worker.py";
 
+const char* const kActing = MPTUNE_BINARY_DIR "/bin/acting_worker";
+
 using testing::error_of;
 using Clock = std::chrono::steady_clock;
 
@@ -119,6 +121,36 @@ TEST_F(Worker, HangIsEndedByTheTimeOut) {
   const WorkerEnd how = end(worker, 0.3);
   EXPECT_TRUE(how.timed_out);
   EXPECT_FALSE(alive(pid));
+}
+
+// The acting worker publishes what it does.
+TEST_F(Worker, AnEndlessLayerIsToldThenEnded) {
+  behave("endless");
+  WorkerProcess worker(kActing, request_);
+  const WorkerEnd how = end(worker);
+  EXPECT_TRUE(how.timed_out);
+  EXPECT_EQ(how.silence.silence, Silence::endless_activity);
+  EXPECT_EQ(how.silence.doing, "the forward of layer 'spin'");
+}
+
+TEST_F(Worker, ACrashOrAnExitNamesWhatItsThreadDid) {
+  for (const std::string mode : {"segv-in-thread", "exit-in-thread", "abort-in-thread"}) {
+    behave(mode);
+    WorkerProcess worker(kActing, request_);
+    const WorkerEnd how = end(worker);
+    EXPECT_FALSE(how.timed_out) << mode;
+    EXPECT_EQ(how.doing, "the backward of layer 'bad'") << mode;
+    EXPECT_EQ(how.exit_code, mode == "exit-in-thread" ? 3 : 0);
+  }
+}
+
+TEST_F(Worker, AStoppedWorkerIsNoticed) {
+  behave("stop");
+  WorkerProcess worker(kActing, request_);
+  const auto start = Clock::now();
+  const WorkerEnd how = end(worker, 60);
+  EXPECT_EQ(how.silence.silence, Silence::stopped);
+  EXPECT_LT(seconds_since(start), 30);
 }
 
 TEST_F(Worker, GarbageIsAnInternalError) {
@@ -262,7 +294,7 @@ TEST_F(Worker, HandlersSetTheFlagAndASecondSignalEnds) {
 
 TEST_F(Worker, CallWorkerTurnsEveryEndIntoAnError) {
   int seen = 0;
-  const auto call = [&](double timeout_s) { call_worker(request_, timeout_s, [&](const Reply&) { ++seen; }); };
+  const auto call = [&](double quiet_s) { call_worker(request_, {.limits = {.quiet_s = quiet_s}}, [&](const Reply&) { ++seen; }); };
   behave("progress");
   call(20);
   EXPECT_EQ(seen, 5);
@@ -352,6 +384,18 @@ TEST_F(Worker, HangingEntryTimesOutAndTheOthersGoOn) {
   const auto trials = runner.run(series);
   EXPECT_EQ(trials[1].outcome, Outcome(TimedOut{0.2}));
   EXPECT_EQ(count_samples(trials[0]), 3);
+}
+
+TEST_F(Worker, AtTheEndOfTheTimeAHangEndsTheSeriesAndMeasuredStepsStay) {
+  const auto start = Clock::now();
+  WaitOptions wait;
+  wait.limits.ends_s = monotonic_seconds() + 0.5;
+  LiveRunner runner({}, {}, wait);
+  const auto trials = runner.run(series_of({"ok", "hang@2", "late"}, 1000));
+  EXPECT_LT(seconds_since(start), 0.5 + kPatienceAtEnd + 5) << "the limit of a step is 20 s";
+  EXPECT_EQ(outcome_class(trials[1].outcome), "timed_out");
+  EXPECT_GE(count_samples(trials[0]), 2);
+  EXPECT_GE(count_samples(trials[2]), 2);
 }
 
 TEST_F(Worker, WorkerThatDiesBeforeTheFirstStepEndsTheSeries) {

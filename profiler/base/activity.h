@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mptune {
+
+/// How long something may take that this process has not done before, unless its Activity says otherwise [s].
+inline constexpr double kPatienceSeconds = 60;
+
+/// While it lives, the calling thread does `what`, such as "the forward of layer 'conv1'"; then it does again what it did before.
+/// Costs nothing unless publish_activities() was called, else some 100 ns. Any thread; ends on the thread on which it began.
+class Activity {
+ public:
+  /// The text is `what`, then `name` in quotes if it is not "", cut to 159 bytes. `patience_s`: how long it may take the first time.
+  explicit Activity(std::string_view what, std::string_view name = {}, double patience_s = kPatienceSeconds);
+  ~Activity();
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+ private:
+  struct Before;
+  std::unique_ptr<Before> before_;
+};
+
+/// Publishes what the threads of this process do on the ActivityBoard behind the descriptor, and a beat twice a second. From now on a
+/// thread in which the process ends itself is noted, by a fatal signal or exit(); exit() then ends it at once. Call once, at the start of
+/// main. Without effect if the descriptor is no board.
+void publish_activities(int descriptor);
+
+/// The innermost activity that an exception left last, on whichever thread; "" for none. Only after publish_activities().
+[[nodiscard]] std::string activity_left_by_exception();
+
+/// What one thread does.
+struct ThreadActivity {
+  std::string text;
+  double since_s = 0;     ///< steady clock
+  double longest_s = 0;   ///< that the thread took for it before; 0: it does so the first time
+  double patience_s = 0;  ///< how long it may take the first time
+};
+
+struct ActivityMemory;
+
+/// Shared memory in which one other process says what its threads do. It can be read after that process has died, however it died.
+/// Use from one thread.
+class ActivityBoard {
+ public:
+  /// Throws Error (environment) if the system has no memory for it.
+  ActivityBoard();
+  ~ActivityBoard();
+  ActivityBoard(const ActivityBoard&) = delete;
+  ActivityBoard& operator=(const ActivityBoard&) = delete;
+
+  /// For publish_activities() in the other process, which must inherit it. Closed with this object.
+  [[nodiscard]] int descriptor() const;
+  /// Time of the last beat [s on the steady clock]; 0: none yet.
+  [[nodiscard]] double beat_s() const;
+  /// When a thread last began or ended something [s on the steady clock]; 0: none yet.
+  [[nodiscard]] double last_change_s() const;
+  /// What the threads do now. Threads that do nothing are left out.
+  [[nodiscard]] std::vector<ThreadActivity> activities() const;
+  /// What the thread did in which the process ended itself; "" where it did not, or that thread did nothing.
+  [[nodiscard]] std::string ended_in() const;
+
+ private:
+  ActivityMemory* memory_ = nullptr;
+  int descriptor_ = -1;
+};
+
+}  // namespace mptune

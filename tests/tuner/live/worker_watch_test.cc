@@ -1,0 +1,93 @@
+#include "tuner/live/worker_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace mptune::tuner {
+namespace {
+
+constexpr double kNow = 1000;
+
+WorkerSigns healthy() {
+  return {.now_s = kNow, .last_reply_s = kNow - 1, .beat_s = kNow - 0.4, .last_change_s = kNow - 1};
+}
+WorkerSigns doing(double seconds, double longest_s, double patience_s = 60) {
+  WorkerSigns signs = healthy();
+  signs.activities = {{"the forward of layer 'a'", kNow - seconds, longest_s, patience_s}};
+  return signs;
+}
+Silence silence_of(const WorkerSigns& signs, const WaitLimits& limits = {}) {
+  return judge_silence(signs, limits).silence;
+}
+
+TEST(WorkerWatch, AHealthyWorkerIsLeftAlone) {
+  EXPECT_EQ(silence_of(healthy()), Silence::none);
+  EXPECT_EQ(silence_of(doing(9, 0)), Silence::none);
+}
+
+TEST(WorkerWatch, ANewActivityIsToldThenEnded) {
+  EXPECT_EQ(silence_of(doing(11, 0)), Silence::long_activity);
+  EXPECT_EQ(silence_of(doing(59, 0)), Silence::long_activity);
+  EXPECT_EQ(silence_of(doing(61, 0)), Silence::endless_activity);
+  EXPECT_EQ(silence_of(doing(61, 0, 300)), Silence::long_activity) << "its own patience";
+  EXPECT_EQ(judge_silence(doing(11, 0), {}).doing, "the forward of layer 'a'");
+  EXPECT_EQ(judge_silence(doing(11, 0), {}).limit_s, 60);
+}
+
+TEST(WorkerWatch, AnActivityIsJudgedByWhatItTookBefore) {
+  EXPECT_EQ(silence_of(doing(9, 0.1)), Silence::none);
+  EXPECT_EQ(silence_of(doing(11, 0.1)), Silence::endless_activity) << "a layer that was fast hangs";
+  EXPECT_EQ(silence_of(doing(50, 20)), Silence::none) << "a layer that is known to be slow";
+  EXPECT_EQ(silence_of(doing(70, 20)), Silence::long_activity);
+  EXPECT_EQ(silence_of(doing(201, 20)), Silence::endless_activity);
+}
+
+TEST(WorkerWatch, ADeadWorkerIsToldApart) {
+  WorkerSigns signs = healthy();
+  signs.beat_s = kNow - 10.1;
+  EXPECT_EQ(silence_of(signs), Silence::lifeless);
+  signs.stopped = true;
+  EXPECT_EQ(silence_of(signs), Silence::stopped);
+  signs.stopped = false;
+  signs.debugged = true;
+  EXPECT_EQ(silence_of(signs), Silence::none);
+}
+
+TEST(WorkerWatch, TimeInWhichThisProcessWasStoppedDoesNotCount) {
+  WorkerSigns signs = doing(500, 1);
+  signs.beat_s = kNow - 500;
+  signs.watched_since_s = kNow - 1;
+  EXPECT_EQ(silence_of(signs), Silence::none);
+}
+
+TEST(WorkerWatch, ThreadsThatWaitForEachOtherAreQuiet) {
+  WorkerSigns signs = healthy();
+  signs.last_reply_s = signs.last_change_s = kNow - 121;
+  EXPECT_EQ(silence_of(signs), Silence::quiet);
+  signs.last_change_s = kNow - 1;
+  EXPECT_EQ(silence_of(signs), Silence::none);
+  signs = doing(40, 0);
+  signs.last_reply_s = kNow - 500;
+  EXPECT_EQ(silence_of(signs), Silence::long_activity) << "it works";
+}
+
+TEST(WorkerWatch, AWorkerThatNeverBeatIsJudgedByItsReplies) {
+  WorkerSigns signs;
+  signs.now_s = kNow;
+  signs.last_reply_s = kNow - 100;
+  EXPECT_EQ(silence_of(signs), Silence::none);
+  EXPECT_EQ(silence_of(signs, {.quiet_s = 99}), Silence::quiet);
+}
+
+TEST(WorkerWatch, AtTheEndOfTheTimeSilenceIsShort) {
+  const WaitLimits over{.ends_s = kNow - 1}, later{.ends_s = kNow + 1};
+  EXPECT_EQ(silence_of(doing(3.1, 0), over), Silence::endless_activity);
+  EXPECT_EQ(silence_of(doing(3.1, 0), later), Silence::none);
+  EXPECT_EQ(silence_of(doing(3.1, 2), over), Silence::none) << "known to be slow";
+  WorkerSigns signs = healthy();
+  EXPECT_EQ(silence_of(signs, over), Silence::none);
+  signs.last_reply_s = signs.last_change_s = kNow - 3.1;
+  EXPECT_EQ(silence_of(signs, over), Silence::quiet);
+}
+
+}  // namespace
+}  // namespace mptune::tuner

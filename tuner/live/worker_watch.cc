@@ -1,0 +1,127 @@
+#include "tuner/live/worker_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
+
+namespace mptune::tuner {
+namespace {
+
+constexpr double kTimesBefore = 10;       // an activity that took so many times as long as before does not end
+constexpr double kTimesBeforeToTell = 3;  // and is told to the user from here on
+
+double age(double since_s, const WorkerSigns& signs) {
+  return signs.now_s - std::max(since_s, signs.watched_since_s);
+}
+
+/// A worker that does not beat yet has lived when it replied.
+double last_life(const WorkerSigns& signs) {
+  return signs.beat_s > 0 ? signs.beat_s : signs.last_reply_s;
+}
+
+SilenceVerdict judge_activity(const ThreadActivity& activity, const WorkerSigns& signs, bool at_end) {
+  const double seconds = age(activity.since_s, signs);
+  const double at_end_s = std::max(kPatienceAtEnd, kTimesBeforeToTell * activity.longest_s);
+  const double limit_s = at_end ? std::min(activity_limit(activity), at_end_s) : activity_limit(activity);
+  if (seconds > limit_s) return {Silence::endless_activity, activity.text, seconds, limit_s};
+  if (seconds > std::max(kLongActivity, kTimesBeforeToTell * activity.longest_s))
+    return {Silence::long_activity, activity.text, seconds, limit_s};
+  return {};
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr double kGap = 1;  // looks so far apart mean that this process was stopped itself
+
+/// The process's state as /proc has it: 'T' stopped by a signal, 't' by a debugger; ' ' where it is gone.
+char state_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  // The name before the bracket may hold anything.
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? ' ' : text[name_end + 2];
+}
+
+/// What the user allows anything to take the first time, by MPTUNE_PATIENCE; 0: nothing said.
+double asked_patience() {
+  const char* text = std::getenv("MPTUNE_PATIENCE");
+  return text == nullptr ? 0 : std::max(0.0, std::atof(text));
+}
+
+}  // namespace
+
+double activity_limit(const ThreadActivity& activity) {
+  return activity.longest_s > 0 ? std::max(kLongActivity, kTimesBefore * activity.longest_s) : activity.patience_s;
+}
+
+SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits) {
+  const double lifeless_s = age(last_life(signs), signs);
+  if (lifeless_s > kLifeless && signs.stopped) return {Silence::stopped, "", lifeless_s, kLifeless};
+  if (lifeless_s > kLifeless && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, kLifeless};
+  const bool at_end = limits.ends_s > 0 && signs.now_s >= limits.ends_s;
+  SilenceVerdict gravest;
+  for (const ThreadActivity& activity : signs.activities) {
+    SilenceVerdict verdict = judge_activity(activity, signs, at_end);
+    if (verdict.silence > gravest.silence) gravest = std::move(verdict);
+  }
+  if (gravest.silence == Silence::endless_activity || !signs.activities.empty()) return gravest;
+  const double quiet_s = age(std::max(signs.last_reply_s, signs.last_change_s), signs);
+  const double limit_s = at_end ? std::min(limits.quiet_s, kPatienceAtEnd) : limits.quiet_s;
+  if (quiet_s > limit_s) return {Silence::quiet, "", quiet_s, limit_s};
+  return gravest;
+}
+
+bool ends_worker(Silence silence) {
+  return silence > Silence::long_activity;
+}
+
+WorkerWatch::WorkerWatch(WaitOptions options)
+    : options_(std::move(options)), last_look_s_(steady_seconds()), last_reply_s_(last_look_s_), watched_since_s_(last_look_s_) {}
+
+void WorkerWatch::note_reply() {
+  last_reply_s_ = steady_seconds();
+}
+
+SilenceVerdict WorkerWatch::look(pid_t worker) {
+  WorkerSigns signs;
+  signs.now_s = steady_seconds();
+  missed_s_ = signs.now_s - last_look_s_ > kGap ? signs.now_s - last_look_s_ : 0;
+  if (missed_s_ > 0) watched_since_s_ = signs.now_s;
+  last_look_s_ = signs.now_s;
+  signs.watched_since_s = watched_since_s_;
+  signs.last_reply_s = last_reply_s_;
+  signs.beat_s = board_.beat_s();
+  signs.last_change_s = board_.last_change_s();
+  signs.activities = board_.activities();
+  for (ThreadActivity& activity : signs.activities) activity.patience_s = std::max(activity.patience_s, asked_patience());
+  if (signs.now_s - last_life(signs) > kLifeless) {
+    const char state = state_of(worker);
+    signs.stopped = state == 'T';
+    signs.debugged = state == 't';
+  }
+  SilenceVerdict verdict = judge_silence(signs, options_.limits);
+  if (verdict.silence == Silence::long_activity) tell_once(verdict);
+  return verdict;
+}
+
+void WorkerWatch::tell_once(const SilenceVerdict& verdict) {
+  if (!options_.tell || !told_.insert(verdict.doing).second) return;
+  options_.tell(verdict.doing + " has taken " + std::to_string(static_cast<int>(verdict.seconds)) + " s; mptune waits up to " +
+                std::to_string(static_cast<long>(verdict.limit_s)) + " s for it");
+}
+
+std::string WorkerWatch::doing() const {
+  if (std::string text = board_.ended_in(); !text.empty()) return text;
+  std::set<std::string> all;
+  for (const ThreadActivity& activity : board_.activities()) all.insert(activity.text);
+  std::string joined;
+  for (const std::string& text : all) joined += (joined.empty() ? "" : ", ") + text;
+  return joined;
+}
+
+}  // namespace mptune::tuner
