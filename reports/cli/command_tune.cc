@@ -210,7 +210,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   const StudyReport report = report_of_study(study, summary, result.recommendation, profile);
   planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
-  session.result(render_study_report(report, session.style), json);
+  session.result(render_study_report(report, session.style, session.options.verbose ? Listing::all : Listing::few), json);
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
 }
 
