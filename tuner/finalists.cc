@@ -5,6 +5,7 @@
 
 #include "planner/parallelism.h"
 #include "planner/plan_file.h"
+#include "profiler/base/error.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::tuner {
@@ -41,6 +42,29 @@ std::optional<double> measured_step(const Trial& trial) {
 std::int64_t largest_peak(const Trial& trial) {
   const std::vector<std::int64_t> peaks = peak_bytes_of(trial);
   return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
+}
+
+const Trial* finished_trial(const std::vector<Trial>& trials, const std::string& plan_key) {
+  const auto found = std::ranges::find_if(
+      trials, [&](const Trial& trial) { return trial.plan_key == plan_key && !std::holds_alternative<Interrupted>(trial.outcome); });
+  return found == trials.end() ? nullptr : &*found;
+}
+
+std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile) {
+  try {
+    return predict(plan, CostModel(profile, plan));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::int64_t single_device_peak(const std::vector<NamedPlan>& baselines, const std::vector<Trial>& trials, const Profile& profile) {
+  const auto single = std::ranges::find(baselines, kSingleDeviceBaseline, &NamedPlan::name);
+  if (single == baselines.end()) return 0;
+  if (const Trial* trial = finished_trial(trials, plan_key(single->plan)); trial != nullptr && measured_step(*trial))
+    return largest_peak(*trial);
+  const auto prediction = prediction_of(single->plan, profile);
+  return !prediction || prediction->peak_bytes.empty() ? 0 : std::ranges::max(prediction->peak_bytes);
 }
 
 std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,

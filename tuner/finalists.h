@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/search/search.h"
+#include "profiler/trace/profile.h"
 #include "tuner/trial/trial.h"
 
 namespace mptune::tuner {
@@ -16,6 +17,15 @@ inline constexpr const char* kCandidateName = "candidate";
 [[nodiscard]] std::optional<double> measured_step(const Trial& trial);
 /// Largest peak of its devices by peak_bytes_of, 0 unless measured.
 [[nodiscard]] std::int64_t largest_peak(const Trial& trial);
+
+/// The first trial of a plan that was not interrupted; null: none.
+[[nodiscard]] const Trial* finished_trial(const std::vector<Trial>& trials, const std::string& plan_key);
+
+/// Empty where the profile does not know a device, such as one of the user's own plan.
+[[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile);
+/// Largest peak of the un-pipelined model, measured, else predicted; 0: neither.
+[[nodiscard]] std::int64_t single_device_peak(const std::vector<NamedPlan>& baselines, const std::vector<Trial>& trials,
+                                              const Profile& profile);
 
 /// Plans of the last, interleaved series: every measured baseline, the fastest plan of any kind, the fastest pipeline, the fastest hybrid,
 /// the second best of these where it is close to the best, the fastest in half of `single_device_peak_bytes`, and a runner-up that is close

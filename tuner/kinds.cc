@@ -118,7 +118,8 @@ KindResult row_of(planner::Parallelism kind, const RecommendedPlan& recommended,
     fill(row, *last);
   } else if (const Trial* tried = all.fastest(kind)) {
     fill(row, *tried);
-    row.why_not = NotInFinal{};
+    const Trial* failed = finals.failed(kind);
+    row.why_not = failed == nullptr ? WhyNot(NotInFinal{}) : FailedInFinal{failed->outcome};
   } else {
     explain(row, all);
   }
@@ -186,6 +187,10 @@ bool lacks_memory(const KindResult& row) {
   return none != nullptr && too_large(*none);
 }
 
+bool failed_otherwise(const KindResult& row) {
+  return failure_in(row.why_not) != nullptr && !lacks_memory(row);
+}
+
 KindsTooLarge kinds_too_large(const std::vector<KindResult>& rows) {
   KindsTooLarge found;
   for (const KindResult& row : rows)
@@ -223,7 +228,9 @@ KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vect
   compare(comparison.rows, recommended);
   const std::vector<const KindResult*> by_time = benchmarked_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);
-  comparison.advice.push_back(fastest_kind(by_time, best));
+  FastestKind fastest = fastest_kind(by_time, best);
+  fastest.all_measured = std::ranges::none_of(comparison.rows, failed_otherwise);
+  comparison.advice.push_back(std::move(fastest));
   if (const auto leanest = leanest_kind(by_time, best)) comparison.advice.push_back(*leanest);
   if (KindsTooLarge large = kinds_too_large(comparison.rows); !large.kinds.empty()) comparison.advice.push_back(std::move(large));
   if (Outlook others = outlook(facts); !others.rows.empty()) comparison.advice.push_back(std::move(others));

@@ -56,11 +56,14 @@ struct FastestHere {
   Plan plan;
   bool any_pipeline = false;             ///< one was measured
   std::optional<PlanBeside> pipeline{};  ///< the best, where that is another plan
+  bool all_measured = true;              ///< false: a baseline or a plan that may be faster has no measurement
 };
 struct BestInHalfMemory {
   PlanBeside plan;
 };
-struct NothingBeatsBaselines {};
+struct NothingBeatsBaselines {
+  bool all_measured = true;  ///< every baseline was
+};
 using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines>;
 
 // ---- what may be wrong with the recommendation ----
@@ -83,16 +86,42 @@ struct NoTraceOf {
   std::string name;    ///< of the plan
   std::string failed;  ///< what went wrong; empty: the budget is spent
 };
-using Warning = std::variant<PredictionOff, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf>;
+/// Baselines of which no trial was measured.
+struct BaselinesFailed {
+  std::vector<std::string> names;
+  Outcome cause;
+};
+struct BaselinesNotTried {
+  std::vector<std::string> names;
+};
+/// Plans that failed in the final series after their own trials were measured.
+struct FinalistsFailed {
+  std::vector<std::string> plans;  ///< names of baselines, descriptions of others
+  Outcome cause;
+};
+/// Candidates that failed and were predicted to be faster than the recommended plan.
+struct FasterPlansFailed {
+  int plans = 0;
+  double time_ratio = 1;  ///< least predicted step of them over that of the recommended plan
+  Outcome cause;
+};
+using Warning = std::variant<PredictionOff, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf, BaselinesFailed, BaselinesNotTried,
+                             FinalistsFailed, FasterPlansFailed>;
 
 // ---- kinds of parallelism ----
 struct TrialFailed {
   Outcome outcome;
 };
+/// In the final series, after a trial of its own that was measured.
+struct FailedInFinal {
+  Outcome outcome;
+};
 struct NotTried {};
 struct NotInFinal {};
-/// Why a kind has no measurement in the last series; monostate: it has one.
-using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotInFinal>;
+/// Why a plan or a kind has no measurement in the last series; monostate: it has one.
+using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotInFinal, FailedInFinal>;
+/// How its trial ended, where that is why; else null.
+[[nodiscard]] const Outcome* failure_in(const WhyNot& why);
 
 /// Which kind is fastest, which cannot be told from it, and which is next.
 struct FastestKind {
@@ -102,6 +131,7 @@ struct FastestKind {
   std::vector<planner::Parallelism> alike{};
   std::optional<planner::Parallelism> next{};
   double next_time_ratio = 1;  ///< its step over the fastest one's
+  bool all_measured = true;    ///< false: all trials of a kind failed, for another cause than lack of memory
 };
 /// The kind whose fullest device needs least memory.
 struct LeanestKind {

@@ -131,18 +131,25 @@ struct Choice {
   std::optional<Finalist> half_memory;
 };
 
-std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, bool compared) {
+struct Compared {
+  bool several = true;        ///< plans
+  bool all_baselines = true;  ///< were measured
+  bool all_plans = true;      ///< that may be faster were measured
+};
+
+std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const Compared& compared) {
   const Trial& best = *choice.recommended.trial;
-  if (!compared) return {OnlyPlanMeasured{best.plan}};
+  if (!compared.several) return {OnlyPlanMeasured{best.plan}};
   const bool other_pipeline = choice.pipeline && choice.pipeline->trial != &best;
-  FastestHere fastest{.name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline.has_value()};
+  FastestHere fastest{
+      .name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline.has_value(), .all_measured = compared.all_plans};
   if (other_pipeline) fastest.pipeline = beside(*choice.pipeline, choice.recommended);
   std::vector<PlanAdvice> advice;
   advice.emplace_back(std::move(fastest));
   const bool told = choice.half_memory && choice.pipeline && choice.half_memory->trial == choice.pipeline->trial;
   if (choice.half_memory && !told && choice.half_memory->trial != &best)
     advice.emplace_back(BestInHalfMemory{beside(*choice.half_memory, choice.recommended)});
-  if (verdict == Verdict::same || verdict == Verdict::ambiguous) advice.emplace_back(NothingBeatsBaselines{});
+  if (verdict == Verdict::same || verdict == Verdict::ambiguous) advice.emplace_back(NothingBeatsBaselines{compared.all_baselines});
   return advice;
 }
 
@@ -187,7 +194,7 @@ std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const
 }  // namespace
 
 std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
-                                        const std::string& not_benchmarked) {
+                                        const std::string& not_benchmarked, Unmeasured unmeasured) {
   const std::vector<Finalist> finalists = finalists_of(final_series);
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
@@ -213,9 +220,16 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   const std::vector<Finalist> rivals = undecided_rivals(finalists, choice.recommended);
   result.decided = rivals.empty() && not_benchmarked.empty();
   result.baselines = baselines_of(final_series, finalists, choice.recommended);
-  result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_benchmarked.empty());
+  result.unmeasured = std::move(unmeasured);
+  const std::vector<Warning> gaps = warnings_of(
+      result.unmeasured, result.recommended.predicted_step_s > 0 ? result.recommended.predicted_step_s : result.recommended.step_s);
+  result.advice = advice_of(choice, result.recommended.verdict,
+                            {.several = finalists.size() > 1 || not_benchmarked.empty(),
+                             .all_baselines = result.unmeasured.baselines.empty(),
+                             .all_plans = result.unmeasured.baselines.empty() && gaps.empty()});
   result.warnings = warnings_of(finalists, choice, rivals);
   if (!not_benchmarked.empty()) result.warnings.emplace_back(NoTimeToMeasure{not_benchmarked});
+  result.warnings.insert(result.warnings.end(), gaps.begin(), gaps.end());
   return result;
 }
 

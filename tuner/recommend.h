@@ -8,6 +8,7 @@
 #include "profiler/statistics/verdict.h"
 #include "tuner/reasons.h"
 #include "tuner/trial/trial.h"
+#include "tuner/unmeasured.h"
 
 namespace mptune::tuner {
 
@@ -57,8 +58,9 @@ struct Recommendation {
   RecommendedPlan recommended;  ///< the fastest that fits, whatever its kind
   std::optional<RecommendedPlan> best_pipeline;
   std::optional<RecommendedPlan> best_half_memory;  ///< fastest whose largest peak is at most half of the un-pipelined model's
-  std::vector<BaselineResult> baselines;
-  KindComparison kinds;  ///< filled by compare_kinds
+  std::vector<BaselineResult> baselines;            ///< measured in the last series
+  Unmeasured unmeasured;                            ///< baselines that were not, and failed candidates
+  KindComparison kinds;                             ///< filled by compare_kinds
   std::vector<PlanAdvice> advice;
   std::vector<Warning> warnings;
   bool decided = true;  ///< false: finalists undecided at the end of the budget
@@ -67,7 +69,8 @@ struct Recommendation {
 /// Chooses from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.
 /// Ties (verdict SAME or AMBIGUOUS) go to less memory, then fewer copies. Says so when the un-pipelined model is fastest.
 /// `not_benchmarked`: descriptions of finalists that the series had no time for; with any, nothing is decided.
+/// `unmeasured`: plans that it is not compared with; with any, the recommended plan is called the fastest only of those that were measured.
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
-                                                      const std::string& not_benchmarked = {});
+                                                      const std::string& not_benchmarked = {}, Unmeasured unmeasured = {});
 
 }  // namespace mptune::tuner

@@ -1,5 +1,7 @@
 #include "tuner/stored_recommendation.h"
 
+#include <algorithm>
+
 #include "planner/cost/pool_costs.h"
 #include "profiler/base/error.h"
 #include "profiler/store/store.h"
@@ -11,6 +13,16 @@ namespace {
 
 Error incomplete(const Study& study) {
   return {"this study has no result yet", study.folder(), "go on with mptune tune --resume", ExitCode::no_result};
+}
+
+/// Studies of earlier versions do not list the baselines: those that were tried are known by their trials.
+std::vector<PlannedBaseline> known_baselines(const StudySummary& summary, const std::vector<Trial>& trials) {
+  if (!summary.baselines.empty()) return summary.baselines;
+  std::vector<PlannedBaseline> tried;
+  for (const Trial& trial : trials)
+    if (trial.name != kCandidateName && std::ranges::find(tried, trial.name, &PlannedBaseline::name) == tried.end())
+      tried.push_back({trial.name, trial.plan_key, {}, 0});
+  return tried;
 }
 
 }  // namespace
@@ -33,15 +45,13 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   space.whole_machine = summary.whole_machine;
   space.batch = summary.batch;
   std::vector<Trial> finals;
-  std::int64_t single_device_peak = 0;
   const std::optional<int> series = study.final_series();
   const std::vector<Trial> trials = study.trials();
-  for (const Trial& trial : trials) {
-    if (trial.series == series) finals.push_back(trial);
-    if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) single_device_peak = largest_peak(trial);
-  }
-  finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
-  auto found = recommend(finals, single_device_peak, study.not_benchmarked());
+  std::ranges::copy_if(trials, std::back_inserter(finals), [&](const Trial& trial) { return trial.series == series; });
+  const std::vector<NamedPlan> baselines = baseline_plans(space, static_cast<int>(profile.layers.size()));
+  finals = with_every_name(std::move(finals), baselines);
+  auto found = recommend(finals, single_device_peak(baselines, trials, profile), study.not_benchmarked(),
+                         unmeasured_plans(finals, trials, known_baselines(summary, trials)));
   if (!found) throw incomplete(study);
   found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);

@@ -103,34 +103,20 @@ class Tuner {
   }
 
   // ---- what is known ----
-  [[nodiscard]] const Trial* find(const std::string& key) const {
-    const auto found = std::find_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
-      return trial.plan_key == key && !std::holds_alternative<Interrupted>(trial.outcome);
-    });
-    return found == trials_.end() ? nullptr : &*found;
-  }
+  [[nodiscard]] const Trial* find(const std::string& key) const { return finished_trial(trials_, key); }
   [[nodiscard]] double step_of(const Plan& plan) const {
     const Trial* trial = find(plan_key(plan));
     return trial == nullptr ? 0 : measured_step(*trial).value_or(0);
   }
   [[nodiscard]] std::vector<Series::Entry> final_entries() const { return choose_finalists(trials_, baselines_, single_device_peak()); }
-  [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan) const {
-    try {
-      return predict(plan, CostModel(profile_, plan));
-    } catch (const Error&) {
-      return std::nullopt;  // a device that the profile does not know, such as one of the user's own plan
-    }
+  [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan) const { return tuner::prediction_of(plan, profile_); }
+  [[nodiscard]] std::vector<PlannedBaseline> planned_baselines() const {
+    std::vector<PlannedBaseline> planned;
+    for (const auto& [name, plan] : baselines_)
+      planned.push_back({name, plan_key(plan), describe(plan), prediction_of(plan).value_or(Prediction{}).step_s});
+    return planned;
   }
-  [[nodiscard]] std::int64_t single_device_peak() const {
-    for (const NamedPlan& baseline : baselines_) {
-      if (baseline.name != kSingleDeviceBaseline) continue;
-      if (const Trial* trial = find(plan_key(baseline.plan)); trial != nullptr && measured_step(*trial)) return largest_peak(*trial);
-      const auto prediction = prediction_of(baseline.plan);
-      if (!prediction || prediction->peak_bytes.empty()) return 0;
-      return *std::max_element(prediction->peak_bytes.begin(), prediction->peak_bytes.end());
-    }
-    return 0;
-  }
+  [[nodiscard]] std::int64_t single_device_peak() const { return tuner::single_device_peak(baselines_, trials_, profile_); }
 
   // ---- the phases ----
   void check() {
@@ -251,9 +237,11 @@ class Tuner {
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
     finals = with_every_name(std::move(finals), baselines_);
-    auto recommendation = recommend(finals, single_device_peak(), study_.not_benchmarked());
-    if (!recommendation) refuse_without_measurement();
     TuneResult result;
+    result.baselines = planned_baselines();
+    auto recommendation =
+        recommend(finals, single_device_peak(), study_.not_benchmarked(), unmeasured_plans(finals, trials_, result.baselines));
+    if (!recommendation) refuse_without_measurement();
     result.recommendation = std::move(*recommendation);
     result.kind_facts = kind_facts(space_, search_, CostModel(profile_));
     result.kind_facts.other_devices = other_devices(space_, profile_);

@@ -37,7 +37,8 @@ struct TuneResult {
   Recommendation recommendation;
   std::vector<Trial> trials;  ///< all of the study
   SearchResult search;
-  KindFacts kind_facts;  ///< what the recommendation's table of kinds was made with
+  std::vector<PlannedBaseline> baselines;  ///< all, measured or not
+  KindFacts kind_facts;                    ///< what the recommendation's table of kinds was made with
   double co_running_slowdown = 1;
   double elapsed_s = 0;
   double lower_bound_s = 0;

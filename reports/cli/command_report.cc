@@ -21,10 +21,10 @@ struct ReportCommand {
   OutputOptions output;
 };
 
-std::string document(const ReportCommand& command, const TextStyle& style) {
+std::string document(const ReportCommand& command, const TextStyle& style, Listing failed) {
   if (std::filesystem::is_directory(command.source)) {
     const StudyReport report = read_study_report(command.source);
-    return command.markdown ? render_study_markdown(report) : render_study_report(report, style);
+    return command.markdown ? render_study_markdown(report, failed) : render_study_report(report, style, failed);
   }
   const std::string name = std::filesystem::path(command.source).filename().string();
   const TraceReport report = report_of_recording(read_any_recording(command.source), name);
@@ -39,7 +39,7 @@ int run_report(const ReportCommand& command, const Session& session) {
   // A file gets a fixed width and no colours.
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
-  std::string text = document(command, style);
+  std::string text = document(command, style, session.options.verbose ? Listing::all : Listing::few);
   planner::Json json = result_of("report");
   json["files"] = planner::Json::array();
   json["lossy"] = planner::Json::array();

@@ -211,12 +211,13 @@ int run_tune(const TuneCommand& command, const Session& session) {
                                     .stop_reason = result.stop_reason,
                                     .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
                                     .kinds = result.kind_facts,
-                                    .stages_per_device = result.search.stages_per_device};
+                                    .stages_per_device = result.search.stages_per_device,
+                                    .baselines = result.baselines};
   study.set_summary(summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, profile);
   planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
-  session.result(render_study_report(report, session.style), json);
+  session.result(render_study_report(report, session.style, session.options.verbose ? Listing::all : Listing::few), json);
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
 }
 

@@ -43,6 +43,10 @@ std::string render_comparison(const std::vector<ComparisonRow>& rows, const Text
   std::vector<Texts> texts = {{"", "step", "95 %", "speed-up", "peak"}};
   double longest = 0;
   for (const ComparisonRow& row : rows) {
+    if (!row.note.empty()) {
+      texts.push_back({row.name, "", "", "", ""});
+      continue;
+    }
     texts.push_back({row.name, format_seconds(row.step_s),
                      row.step_ci95_s.low < row.step_ci95_s.high ? format_interval_seconds(row.step_ci95_s) : "-", row.speedup,
                      largest(row.peak_bytes)});
@@ -62,6 +66,10 @@ std::string render_comparison(const std::vector<ComparisonRow>& rows, const Text
   std::string text;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Texts& line = texts[i];
+    if (i > 0 && !rows[i - 1].note.empty()) {
+      text += hanging(pad_right(line.name, name) + "  ", rows[i - 1].note, style);
+      continue;
+    }
     const std::string picture = i == 0 ? repeat(" ", width) : bar(rows[i - 1], longest, width, style);
     std::string out = pad_right(line.name, name) + "  " + (below ? "" : picture + "  ") + pad_left(line.step, step) + "  " +
                       pad_left(line.interval, interval) + "  " + pad_right(line.speedup, speedup) + "  " + pad_left(line.peak, peak);

@@ -84,6 +84,22 @@ planner::Json baseline_json(const tuner::BaselineResult& baseline) {
   return json;
 }
 
+planner::Json unmeasured_json(const std::vector<tuner::UnmeasuredPlan>& plans, const Layers& layers) {
+  planner::Json all = planner::Json::array();
+  for (const tuner::UnmeasuredPlan& plan : plans) {
+    const tuner::Outcome* failure = tuner::failure_in(plan.why);
+    planner::Json json = {{"name", plan.name}, {"plan_key", plan.plan_key}, {"description", plan.description}};
+    json["outcome"] = failure == nullptr ? planner::Json(nullptr) : planner::Json(tuner::outcome_class(*failure));
+    json["why_not"] = text_of(plan.why);
+    json["failed_in_final"] = std::holds_alternative<tuner::FailedInFinal>(plan.why);
+    json["own_trial_step_s"] = plan.alone_s ? planner::Json(*plan.alone_s) : planner::Json(nullptr);
+    json["predicted_step_s"] = plan.predicted_step_s > 0 ? planner::Json(plan.predicted_step_s) : planner::Json(nullptr);
+    json["plan"] = plan.plan ? planner::plan_object(*plan.plan, stage_modules(*plan.plan, layers)) : planner::Json(nullptr);
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
 planner::Json kind_json(const tuner::KindResult& row, const Layers& layers) {
   const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : planner::Json(nullptr); };
   planner::Json json = {{"kind", to_string(row.kind)}, {"best", row.best}, {"description", row.description}};
@@ -108,6 +124,7 @@ planner::Json trial_json(const tuner::Trial& trial) {
                         {"outcome", tuner::outcome_class(trial.outcome)}};
   const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
   json["step_s"] = measured != nullptr && !measured->step_s.empty() ? planner::Json(median(measured->step_s)) : planner::Json(nullptr);
+  json["why_not"] = measured != nullptr ? planner::Json(nullptr) : planner::Json(tuner::outcome_text(trial.outcome));
   json["predicted_step_s"] = trial.prediction ? planner::Json(trial.prediction->step_s) : planner::Json(nullptr);
   return json;
 }
@@ -315,6 +332,8 @@ planner::Json study_json(const StudyReport& report, const Layers& layers) {
   json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, layers) : planner::Json(nullptr);
   json["baselines"] = planner::Json::array();
   for (const tuner::BaselineResult& baseline : all.baselines) json["baselines"].push_back(baseline_json(baseline));
+  json["baselines_not_measured"] = unmeasured_json(all.unmeasured.baselines, layers);
+  json["failed_plans"] = unmeasured_json(all.unmeasured.candidates, layers);
   json["kinds"] = planner::Json::array();
   for (const tuner::KindResult& row : all.kinds.rows) json["kinds"].push_back(kind_json(row, layers));
   json["kinds_advice"] = texts_of(all.kinds.advice);

@@ -14,12 +14,6 @@
 namespace mptune::reports {
 namespace {
 
-std::string cuts_text(const Plan& plan) {
-  std::vector<std::string> cuts;
-  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(std::to_string(plan.stages[s].first_layer));
-  return cuts.empty() ? "" : "; cuts " + join(cuts, ",");
-}
-
 std::string each_peak(const tuner::KindResult& row) {
   const auto [least, most] = std::ranges::minmax_element(row.peak_bytes);
   if (row.peak_bytes.empty() || format_bytes(*least) == format_bytes(*most)) return "";
@@ -66,6 +60,12 @@ KindCells cells_of(const tuner::KindResult& row) {
 }
 
 }  // namespace
+
+std::string cuts_text(const Plan& plan) {
+  std::vector<std::string> cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(std::to_string(plan.stages[s].first_layer));
+  return cuts.empty() ? "" : "; cuts " + join(cuts, ",");
+}
 
 std::vector<KindCells> kind_cells(const tuner::KindComparison& kinds) {
   std::vector<KindCells> all;

@@ -15,6 +15,8 @@ struct KindCells {
   bool best = false;
 };
 [[nodiscard]] std::vector<KindCells> kind_cells(const tuner::KindComparison& kinds);
+/// "; cuts 4,9": the first layers of the later stages; "" for one stage.
+[[nodiscard]] std::string cuts_text(const Plan& plan);
 
 /// Which kind of parallelism is best: a row per kind, what it is under each, then the advice. "" without rows.
 ///

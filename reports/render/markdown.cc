@@ -94,8 +94,21 @@ std::string comparison_of(const tuner::Recommendation& all) {
     add("best_pipeline", all.best_pipeline->step_s, all.best_pipeline->step_ci95_s, "", all.best_pipeline->peak_bytes);
   for (const tuner::BaselineResult& baseline : all.baselines)
     add(baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes);
+  for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
+    rows.push_back({baseline.name, "-", "-", unmeasured_text(baseline), "-"});
   return section("Step time and speed-up of the recommendation") +
          table_of({"plan", ">step", ">95 %", "speed-up of the recommendation", ">peak"}, rows);
+}
+
+std::string failed_of(const std::vector<tuner::UnmeasuredPlan>& plans, Listing listing) {
+  std::string text;
+  for (const FailedLines& lines : failed_lines(plans, listing)) {
+    text += escaped(lines.cause) + "\n\n";
+    std::vector<std::string> items = lines.plans;
+    if (lines.more > 0) items.push_back(fmt::format("and {} more: -v lists all", lines.more));
+    text += list_of(items);
+  }
+  return text.empty() ? "" : section(failed_title(plans)) + text;
 }
 
 std::string curve_of(const std::vector<CurvePoint>& curve) {
@@ -148,11 +161,11 @@ std::string trimmed(std::string text) {
 
 }  // namespace
 
-std::string render_study_markdown(const StudyReport& report) {
+std::string render_study_markdown(const StudyReport& report, Listing failed) {
   const tuner::Recommendation& all = report.recommendation;
   std::string text = "# Recommendation for " + escaped(report.model) + "\n\n" + answer_of(report);
   text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
-  text += kinds_of(all.kinds) + comparison_of(all);
+  text += kinds_of(all.kinds) + comparison_of(all) + failed_of(all.unmeasured.candidates, failed);
   if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty())
     text += section("Scaling efficiency") + list_of(limits);
   text += curve_of(report.curve);

@@ -36,6 +36,7 @@ struct ComparisonRow {
   std::string speedup;  ///< "1.52x [1.50, 1.54] FAST", "" for the reference
   std::vector<std::int64_t> peak_bytes;
   bool reference = false;  ///< what the others are compared with
+  std::string note{};      ///< stands in place of the step where there is none
 };
 /// Bars from zero with error bars at their ends; "-" for an interval without width, of one sample.
 ///

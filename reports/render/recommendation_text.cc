@@ -94,18 +94,39 @@ struct AdviceWords {
   std::string operator()(const tuner::BestInHalfMemory& fact) const {
     return beside_text("plan in half the memory of the un-pipelined model", fact.plan);
   }
-  std::string operator()(const tuner::NothingBeatsBaselines&) const { return "nothing is measurably faster than the best baseline"; }
+  std::string operator()(const tuner::NothingBeatsBaselines& fact) const {
+    return std::string("nothing is measurably faster than the best baseline") + (fact.all_measured ? "" : " that was measured");
+  }
 
  private:
   static std::string head(const tuner::FastestHere& fact) {
     const planner::Parallelism kind = planner::parallelism_of(fact.plan);
     if (kind == planner::Parallelism::one_device) {
-      return fact.any_pipeline ? "no split beats the un-pipelined model here: " + fact.name + " is fastest"
-                               : fact.name + " is the fastest plan that was measured; no pipeline was measured";
+      if (!fact.any_pipeline) return fact.name + " is the fastest plan that was measured; no pipeline was measured";
+      return fact.all_measured ? "no split beats the un-pipelined model here: " + fact.name + " is fastest"
+                               : "no split that was measured beats the un-pipelined model: " + fact.name + " is fastest of those plans";
     }
-    return lead(fact.plan) + " is fastest here" + (kind == planner::Parallelism::data_parallel ? "" : ": " + describe(fact.plan));
+    return lead(fact.plan) + (fact.all_measured ? " is fastest here" : " is the fastest plan that was measured") +
+           (kind == planner::Parallelism::data_parallel ? "" : ": " + describe(fact.plan));
   }
 };
+
+/// What to do about a plan that failed.
+struct RemedyOfFailure {
+  std::string operator()(const tuner::OutOfMemory&) const { return "raise --memory or lower --batch"; }
+  std::string operator()(const tuner::TimedOut&) const { return "find out with `mptune run --plan` where it hangs"; }
+  std::string operator()(const tuner::WrongResult&) const { return "find out with `mptune check --plan` where it differs"; }
+  std::string operator()(const tuner::NonFinite&) const { return "lower --lr or check the data"; }
+  std::string operator()(const tuner::Environment&) const { return "see `mptune doctor`"; }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return "find out with `mptune run --plan` what fails";
+  }
+};
+
+std::string cause_and_remedy(const tuner::Outcome& cause) {
+  return tuner::outcome_text(cause) + "; " + std::visit(RemedyOfFailure{}, cause);
+}
 
 struct WarningWords {
   std::string operator()(const tuner::PredictionOff& fact) const {
@@ -126,6 +147,22 @@ struct WarningWords {
     return "no trace of " + fact.name + ": " +
            (fact.failed.empty() ? "the budget is spent; go on with --resume to record it" : fact.failed);
   }
+  std::string operator()(const tuner::BaselinesFailed& fact) const {
+    return "the recommendation is not compared with " + join(fact.names, ", ") + ", which failed: " + cause_and_remedy(fact.cause);
+  }
+  std::string operator()(const tuner::BaselinesNotTried& fact) const {
+    return "the recommendation is not compared with " + join(fact.names, ", ") +
+           ": not tried, no time in the budget; give a larger --budget";
+  }
+  std::string operator()(const tuner::FinalistsFailed& fact) const {
+    return join(fact.plans, "; ") + " failed in the final comparison though " +
+           (fact.plans.size() == 1 ? "its own trial was" : "their own trials were") + " measured: " + cause_and_remedy(fact.cause);
+  }
+  std::string operator()(const tuner::FasterPlansFailed& fact) const {
+    const char* up_to = fact.plans == 1 ? "" : "up to ";
+    return fmt::format("{} plan{} predicted to be {}{} than the recommended one failed: {}", fact.plans, fact.plans == 1 ? "" : "s", up_to,
+                       compared_time(fact.time_ratio, 1), cause_and_remedy(fact.cause));
+  }
 };
 
 struct WhyNotWords {
@@ -134,13 +171,16 @@ struct WhyNotWords {
   std::string operator()(const tuner::TrialFailed& fact) const { return tuner::outcome_text(fact.outcome); }
   std::string operator()(const tuner::NotTried&) const { return "not tried: no time in the budget"; }
   std::string operator()(const tuner::NotInFinal&) const { return "tried, but not in the final comparison: no time in the budget"; }
+  std::string operator()(const tuner::FailedInFinal& fact) const {
+    return "failed in the final comparison: " + tuner::outcome_text(fact.outcome);
+  }
 };
 
 struct KindWords {
   std::string operator()(const tuner::FastestKind& fact) const {
     std::string text = planner::in_words(fact.kind);
     if (fact.alone) return text + " is the only kind that was measured: which kind is fastest here is not known";
-    text += " is fastest here";
+    text += fact.all_measured ? " is fastest here" : " is the fastest kind that was measured";
     if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
     if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
     if (!fact.next) return text;

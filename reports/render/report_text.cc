@@ -52,6 +52,8 @@ std::string card(const StudyReport& report, const TextStyle& style) {
       lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
     else
       lines.push_back("same plan as " + baseline.name);
+  for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
+    lines.push_back("not compared with " + baseline.name + ": " + text_of(baseline.why));
   for (const std::string& reason : texts_of(best.reasons)) lines.push_back("why: " + reason);
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) add_plan(lines, "best pipeline", *all.best_pipeline);
   if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
@@ -66,21 +68,17 @@ std::string card(const StudyReport& report, const TextStyle& style) {
 
 std::string comparison(const tuner::Recommendation& all, const TextStyle& style) {
   const auto row_of = [](const std::string& name, const tuner::RecommendedPlan& plan, bool reference) {
-    return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference};
+    return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference, ""};
   };
   std::vector<ComparisonRow> rows = {row_of("recommended", all.recommended, true)};
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
-  for (const tuner::BaselineResult& baseline : all.baselines) {
-    const auto* measured = std::get_if<tuner::Measured>(&baseline.trial.outcome);
-    if (baseline.step_s > 0 && measured != nullptr)
-      rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes, false});
-  }
-  std::string text = render_comparison(rows, style);
   for (const tuner::BaselineResult& baseline : all.baselines)
-    if (!std::holds_alternative<tuner::Measured>(baseline.trial.outcome))
-      text += baseline.name + ": " + tuner::outcome_text(baseline.trial.outcome) + "\n";
-  return text;
+    rows.push_back(
+        {baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes, false, ""});
+  for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
+    rows.push_back({baseline.name, 0, {}, "", {}, false, unmeasured_text(baseline)});
+  return render_comparison(rows, style);
 }
 
 std::string limit_sentence(const std::string& name, const LimitShare& share) {
@@ -171,12 +169,14 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   return text;
 }
 
-std::string render_study_report(const StudyReport& report, const TextStyle& style) {
+std::string render_study_report(const StudyReport& report, const TextStyle& style, Listing failed) {
   std::string text = card(report, style) + "\n";
   text += render_stages(report.recommendation.recommended.trial.plan, report.modules, style) + "\n";
   if (const std::string kinds = render_kinds(report.recommendation.kinds, style); !kinds.empty())
     text += heading(style, "Which kind of parallelism (speed-up over one device)") + kinds + "\n";
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
+  if (const auto& plans = report.recommendation.unmeasured.candidates; !plans.empty())
+    text += heading(style, failed_title(plans)) + render_failed(plans, failed, style) + "\n";
   const std::string share = limits(report, style);
   if (!share.empty()) text += heading(style, "Scaling efficiency") + share + "\n";
   const std::string curve = render_curve(report.curve, style);

@@ -6,6 +6,7 @@
 
 #include "planner/plan.h"
 #include "reports/render/style.h"
+#include "reports/render/unmeasured.h"
 #include "reports/report.h"
 
 namespace mptune::reports {
@@ -38,8 +39,9 @@ namespace mptune::reports {
 /// Shares of the critical path, what the links carried, how well the clocks agree.
 [[nodiscard]] std::string render_details(const TraceReport& report, const TextStyle& style);
 
-/// The whole of a study: card, comparison with error bars, scaling efficiency, curve, breakdown, timeline, files, command to paste.
-[[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style);
+/// The whole of a study: card, comparison with error bars, failed plans, scaling efficiency, curve, breakdown, timeline, files, command to
+/// paste.
+[[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style, Listing failed = Listing::few);
 
 /// Scaling efficiency of the plans, a sentence each.
 [[nodiscard]] std::vector<std::string> limit_sentences(const StudyReport& report);

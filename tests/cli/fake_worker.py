@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""A fake worker without LibTorch: answers every request from the fixtures' files. MPTUNE_FAKE selects how it fails."""
+"""A fake worker without LibTorch: answers every request from the fixtures' files. MPTUNE_FAKE selects how it fails.
+
+MPTUNE_FAKE_PLANS says which plans of a series fail, by the names of baselines or "candidate": {"default_pipeline": "crash",
+"candidate": {"type": "non_finite"}}. MPTUNE_FAKE_FINAL says the same of series with several plans. MPTUNE_FAKE_SERIES_S is how long each
+series takes to start [s].
+"""
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 
@@ -53,8 +59,18 @@ def true_step(plan):
     return 0.1 / stages * (1 + (stages - 1) / m) * (1 + 0.02 * m)
 
 
+def failure_of(entry, entries):
+    failing = json.loads(os.environ.get("MPTUNE_FAKE_FINAL" if len(entries) > 1 else "MPTUNE_FAKE_PLANS", "{}"))
+    return failing.get(entry["name"])
+
+
 def series(request):
     entries = request["series"]["entries"]
+    time.sleep(float(os.environ.get("MPTUNE_FAKE_SERIES_S", "0")))
+    for index, entry in enumerate(entries):
+        if failure_of(entry, entries) == "crash":
+            say("step_started", entry=index, round=-1)
+            os.kill(os.getpid(), signal.SIGSEGV)
     for round_ in range(request["series"]["rounds"]):
         for index, entry in enumerate(entries):
             step = true_step(entry["plan"]) * (1 + 0.001 * (round_ % 3))
@@ -62,6 +78,9 @@ def series(request):
             say("step_timed", entry=index, round=round_, position=index, started_s=0.1 * round_, step_s=step)
     for index, entry in enumerate(entries):
         values = [true_step(entry["plan"]) * (1 + 0.001 * (r % 3)) for r in range(request["series"]["rounds"])]
+        if failure_of(entry, entries):
+            say("entry_finished", entry=index, outcome=failure_of(entry, entries))
+            continue
         peaks = [120000 // entry["plan"]["num_stages"]] * len(entry["plan"]["devices"])
         if MODE == "oom-series":
             say("entry_finished", entry=index, outcome={"type": "out_of_memory", "device": "sleep:0", "requested_bytes": 4096, "cap_bytes": 1024})

@@ -131,6 +131,7 @@ class ClockedRunner : public tuner::TrialRunner {
     if (before) before(series);
     ++runs;
     std::vector<tuner::Trial> trials = inner_.run(series);
+    if (after) after(series, trials);
     double took = start_s_;
     for (const tuner::Trial& trial : trials) {
       const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
@@ -144,6 +145,7 @@ class ClockedRunner : public tuner::TrialRunner {
   }
 
   std::function<void(const tuner::Series&)> before;
+  std::function<void(const tuner::Series&, std::vector<tuner::Trial>&)> after;  ///< may change the outcomes
   int runs = 0;
   double longest_s = 0;
   std::vector<tuner::Series> series_run;

@@ -77,6 +77,27 @@ StagesPerDevice stages_from(const Json& json) {
   return {json.value("searched", 0), json.value("possible", 0), static_cast<StagesPerDevice::End>(end)};
 }
 
+Json baselines_json(const std::vector<PlannedBaseline>& baselines) {
+  Json json = Json::array();
+  for (const PlannedBaseline& baseline : baselines) {
+    json.push_back({{"name", baseline.name},
+                    {"plan_key", baseline.plan_key},
+                    {"description", baseline.description},
+                    {"predicted_step_s", baseline.predicted_step_s}});
+  }
+  return json;
+}
+
+// Studies of earlier versions have none.
+std::vector<PlannedBaseline> baselines_from(const Json& json) {
+  std::vector<PlannedBaseline> baselines;
+  for (const Json& baseline : json) {
+    baselines.push_back({baseline.at("name").get<std::string>(), baseline.at("plan_key").get<std::string>(),
+                         baseline.at("description").get<std::string>(), baseline.at("predicted_step_s").get<double>()});
+  }
+  return baselines;
+}
+
 }  // namespace
 
 std::string summary_to_json(const StudySummary& summary) {
@@ -89,7 +110,8 @@ std::string summary_to_json(const StudySummary& summary) {
                      {"stop_reason", summary.stop_reason},
                      {"run_command", summary.run_command},
                      {"kinds", kind_facts_json(summary.kinds)},
-                     {"stages_per_device", stages_json(summary.stages_per_device)}};
+                     {"stages_per_device", stages_json(summary.stages_per_device)},
+                     {"baselines", baselines_json(summary.baselines)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -107,6 +129,7 @@ StudySummary summary_from_json(const std::string& text, const std::string& folde
     json.at("run_command").get_to(summary.run_command);
     summary.kinds = kind_facts_from(json.value("kinds", Json::object()), summary.whole_machine);
     summary.stages_per_device = stages_from(json.value("stages_per_device", Json::object()));
+    summary.baselines = baselines_from(json.value("baselines", Json::array()));
     return summary;
   } catch (const Json::exception&) {
     throw Error("the summary of this study is damaged", folder, "run mptune tune --resume to write it again");

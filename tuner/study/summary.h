@@ -36,6 +36,15 @@ struct KindFacts {
   bool operator==(const KindFacts&) const = default;
 };
 
+/// A baseline that the tuning run had to measure.
+struct PlannedBaseline {
+  std::string name;
+  std::string plan_key;
+  std::string description;
+  double predicted_step_s = 0;  ///< 0: not predicted
+  bool operator==(const PlannedBaseline&) const = default;
+};
+
 /// What of a tuning run is not in its trials; a study stores it so that `report` shows what `tune` showed.
 struct StudySummary {
   std::vector<std::string> devices;
@@ -47,7 +56,8 @@ struct StudySummary {
   std::string stop_reason;
   std::string run_command;
   KindFacts kinds;
-  StagesPerDevice stages_per_device = {};  ///< of the search
+  StagesPerDevice stages_per_device = {};       ///< of the search
+  std::vector<PlannedBaseline> baselines = {};  ///< all, measured or not
   bool operator==(const StudySummary&) const = default;
 };
 

@@ -222,5 +222,19 @@ TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
   EXPECT_EQ(fewer[0].devices, 1);
 }
 
+TEST(Kinds, AKindThatFailedIsNotCalledSlower) {
+  const std::vector<Trial> all = interleaved_trials();
+  std::vector<Trial> finals = all;
+  finals[2].outcome = Crashed{11, 0};
+  KindComparison comparison = compared(finals, all, facts());
+  EXPECT_EQ(reports::text_of(comparison.rows[2].why_not), "failed in the final comparison: crashed by signal 11");
+  EXPECT_DOUBLE_EQ(comparison.rows[2].step_s, 0.36036) << "of its own trial";
+  EXPECT_THAT(reports::text_of(comparison.advice[0]), HasSubstr("is the fastest kind that was measured"));
+  finals.erase(finals.begin() + 2);
+  comparison = compared(finals, all, facts());
+  EXPECT_EQ(reports::text_of(comparison.rows[2].why_not), "tried, but not in the final comparison: no time in the budget");
+  EXPECT_THAT(reports::text_of(comparison.advice[0]), HasSubstr("is fastest here"));
+}
+
 }  // namespace
 }  // namespace mptune::tuner

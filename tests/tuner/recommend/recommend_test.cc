@@ -174,6 +174,128 @@ TEST(Recommend, WrongPredictionsAreWarnedOf) {
   EXPECT_FALSE(any_contains(recommend(interleaved_trials({surprising, kPipeline}, 20, 0.002), 0)->warnings, "off by"));
 }
 
+std::vector<PlannedBaseline> planned(const std::vector<Contender>& contenders) {
+  std::vector<PlannedBaseline> baselines;
+  for (const Contender& contender : contenders)
+    baselines.push_back({contender.name, plan_key(contender.plan), describe(contender.plan), contender.step_s});
+  return baselines;
+}
+
+// Trials of their own, then the final series; the outcomes in `final_series` stand for those of its plans.
+std::optional<Recommendation> recommend_after(const std::vector<Trial>& own, const std::vector<Trial>& final_series,
+                                              const std::vector<PlannedBaseline>& baselines) {
+  std::vector<Trial> all = own;
+  all.insert(all.end(), final_series.begin(), final_series.end());
+  return recommend(final_series, 0, {}, unmeasured_plans(final_series, all, baselines));
+}
+
+TEST(Recommend, BaselinesThatFailedAreTold) {
+  auto own = interleaved_trials({kSingle, kNaive, kReplicas, kPipeline}, 3, 0.002);
+  own[0].outcome = Crashed{11, 0};
+  own[1].outcome = Crashed{11, 0};
+  const auto finals = interleaved_trials({kReplicas, kPipeline}, 20, 0.002);
+  const auto result = recommend_after(own, finals, planned({kSingle, kNaive, kReplicas}));
+  EXPECT_EQ(result->recommended.trial.plan, kReplicas.plan);
+  EXPECT_EQ(result->baselines.size(), 1u);
+  ASSERT_EQ(result->unmeasured.baselines.size(), 2u);
+  EXPECT_EQ(result->unmeasured.baselines[0].name, "single_device");
+  EXPECT_EQ(reports::text_of(result->unmeasured.baselines[0].why), "crashed by signal 11");
+  EXPECT_EQ(result->unmeasured.baselines[0].predicted_step_s, 2.0);
+  ASSERT_EQ(result->warnings.size(), 1u) << "one for both: they failed alike";
+  EXPECT_EQ(reports::text_of(result->warnings[0]),
+            "the recommendation is not compared with single_device, naive_model_parallel, which failed: crashed by signal 11; "
+            "find out with `mptune run --plan` what fails");
+  EXPECT_TRUE(any_contains(result->advice, "data parallel is the fastest plan that was measured"));
+  EXPECT_FALSE(any_contains(result->advice, "fastest here"));
+}
+
+TEST(Recommend, TheBestBaselineIsSaidToBeTheBestMeasuredOne) {
+  auto own = interleaved_trials({kSingle}, 3, 0.002);
+  own[0].outcome = NonFinite{};
+  Contender equal = kPipeline;
+  equal.step_s = kReplicas.step_s;
+  const auto finals = interleaved_trials({kReplicas, equal}, 20, 0.002);
+  const auto result = recommend_after(own, finals, planned({kSingle, kReplicas}));
+  EXPECT_TRUE(any_contains(result->advice, "nothing is measurably faster than the best baseline that was measured"));
+  EXPECT_TRUE(any_contains(result->warnings, "the loss is not finite; lower --lr or check the data"));
+  EXPECT_FALSE(any_contains(recommend_after({}, finals, planned({kReplicas}))->advice, "that was measured"));
+}
+
+TEST(Recommend, BaselinesWithoutATrialAreTold) {
+  const auto finals = interleaved_trials({kReplicas, kPipeline}, 20, 0.002);
+  const auto result = recommend_after({}, finals, planned({kSingle, kReplicas}));
+  ASSERT_EQ(result->unmeasured.baselines.size(), 1u);
+  EXPECT_EQ(reports::text_of(result->unmeasured.baselines[0].why), "not tried: no time in the budget");
+  EXPECT_EQ(result->unmeasured.baselines[0].description, "one device");
+  EXPECT_TRUE(any_contains(result->warnings, "not compared with single_device: not tried, no time in the budget; give a larger --budget"));
+}
+
+TEST(Recommend, FinalistsThatFailedOnlyInTheFinalAreTold) {
+  const auto own = interleaved_trials({kSingle, kReplicas, kPipeline}, 3, 0);
+  auto finals = interleaved_trials({kSingle, kReplicas, kPipeline}, 20, 0.002);
+  finals[0].outcome = OutOfMemory{"cpu:0", 2, 1};
+  finals[2].outcome = TimedOut{30};
+  const auto result = recommend_after(own, finals, planned({kSingle, kReplicas}));
+  EXPECT_EQ(result->recommended.trial.plan, kReplicas.plan);
+  ASSERT_EQ(result->unmeasured.baselines.size(), 1u);
+  EXPECT_NEAR(result->unmeasured.baselines[0].alone_s.value_or(0), 2.0, 0.1);
+  EXPECT_TRUE(
+      any_contains(result->warnings, "single_device failed in the final comparison though its own trial was measured: out of memory"));
+  EXPECT_TRUE(any_contains(result->warnings, describe(kPipeline.plan) +
+                                                 " failed in the final comparison though its own trial was measured: "
+                                                 "timed out: a step took more than 30.0 s"));
+  ASSERT_EQ(result->unmeasured.candidates.size(), 1u);
+  EXPECT_TRUE(any_contains(result->advice, "is the fastest plan that was measured"));
+}
+
+TEST(Recommend, FailedCandidatesAreAWarningIfTheyWerePredictedFaster) {
+  Contender faster = kPipeline, slower = kPipeline;
+  faster.predicted_s = 0.75;
+  slower.plan = testing::fake_plan(5, 8);
+  slower.predicted_s = 1.5;
+  auto own = interleaved_trials({faster, slower}, 3, 0.002);
+  own[0].outcome = own[1].outcome = WrongResult{"first loss 1 instead of 2"};
+  const auto finals = interleaved_trials({kReplicas, kSingle}, 20, 0.002);
+  const auto result = recommend_after(own, finals, planned({kReplicas, kSingle}));
+  EXPECT_EQ(result->unmeasured.candidates.size(), 2u);
+  EXPECT_TRUE(result->unmeasured.baselines.empty());
+  ASSERT_EQ(result->warnings.size(), 1u);
+  EXPECT_EQ(reports::text_of(result->warnings[0]),
+            "1 plan predicted to be 25.0 % faster than the recommended one failed: wrong result: first loss 1 instead of 2; find out with "
+            "`mptune check --plan` where it differs");
+  own[0].outcome = Measured{.step_s = samples_of({2.0}), .peak_bytes = {1, 1}};
+  EXPECT_TRUE(recommend_after(own, finals, planned({kReplicas, kSingle}))->warnings.empty()) << "a slow plan that failed changes nothing";
+}
+
+TEST(Recommend, APlanThatFailedAndWasMeasuredLaterIsNoFailure) {
+  auto own = interleaved_trials({kReplicas, kPipeline}, 3, 0.002);
+  own[1].outcome = Crashed{11, 0};
+  const auto finals = interleaved_trials({kReplicas, kPipeline}, 20, 0.002);
+  EXPECT_TRUE(recommend_after(own, finals, planned({kReplicas}))->unmeasured.candidates.empty());
+  own[1].outcome = Interrupted{};
+  EXPECT_TRUE(recommend_after(own, {finals[0]}, planned({kReplicas}))->unmeasured.candidates.empty())
+      << "an interrupted trial says nothing";
+}
+
+TEST(Recommend, CausesAreToldOnceWithWhatTheirPlansHaveInCommon) {
+  std::vector<UnmeasuredPlan> plans(7);
+  const std::vector<Outcome> outcomes = {OutOfMemory{"cpu:1", 5 << 20, 4 << 20},
+                                         Crashed{11, 0},
+                                         OutOfMemory{"cpu:1", 6 << 20, 4 << 20},
+                                         OutOfMemory{"cpu:0", 5 << 20, 4 << 20},
+                                         TimedOut{40},
+                                         TimedOut{30},
+                                         Infeasible{"no such kernel"}};
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].why = TrialFailed{outcomes[i]};
+  plans.push_back({.name = {}, .plan_key = {}, .plan = {}, .description = {}, .alone_s = {}, .why = NotTried{}});
+  const std::vector<FailedAlike> groups = by_cause(plans);
+  std::vector<std::string> causes;
+  for (const FailedAlike& alike : groups) causes.push_back(outcome_text(alike.cause) + " x" + std::to_string(alike.plans.size()));
+  EXPECT_EQ(causes, (std::vector<std::string>{"out of memory on cpu:1 x2", "crashed by signal 11 x1",
+                                              "out of memory on cpu:0: 5.00 MiB asked with a cap of 4.00 MiB x1",
+                                              "timed out: a step took more than 30.0 s x2", "infeasible: no such kernel x1"}));
+}
+
 TEST(Recommend, FailedPlansAreLeftOut) {
   auto trials = interleaved_trials({kReplicas, kPipeline, kSingle}, 20, 0.002);
   trials[0].outcome = OutOfMemory{"cpu:0", 2, 1};

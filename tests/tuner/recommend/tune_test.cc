@@ -14,6 +14,7 @@
 #include "tests/support/variants.h"
 #include "tests/tuner/recommend/tune_fixture.h"
 #include "tuner/search/trial_search.h"
+#include "tuner/stored_recommendation.h"
 
 namespace mptune::tuner {
 namespace {
@@ -183,6 +184,40 @@ TEST_F(Tune, FormatsThatWereNotMeasuredAreNotTried) {
   build(half_second_machine(), {.memory_bytes = {}});
   options_.space.variants = {{}, {.memory_format = MemoryFormat::channels_last}};
   for (const Trial& trial : run().trials) EXPECT_TRUE(is_exact(trial.plan)) << trial.name;
+}
+
+TEST_F(Tune, WhatFailedIsInTheResultAndInTheStoredStudy) {
+  build(half_second_machine(), {.seed = 1, .memory_bytes = {}});
+  runner_->after = [](const Series& series, std::vector<Trial>& trials) {
+    for (Trial& trial : trials) {
+      if (trial.name == kSingleDeviceBaseline) trial.outcome = NonFinite{};
+      if (trial.name == kDataParallelBaseline && series.entries.size() > 1) trial.outcome = Crashed{6, 0};
+    }
+  };
+  const TuneResult result = run();
+  const auto told = [](const Recommendation& recommendation) {
+    std::vector<std::string> lines = reports::texts_of(recommendation.warnings);
+    for (const UnmeasuredPlan& plan : recommendation.unmeasured.baselines) lines.push_back(plan.name + ": " + reports::text_of(plan.why));
+    return lines;
+  };
+  const std::vector<std::string> lines = told(result.recommendation);
+  const auto has = [&](const std::string& line) { return std::ranges::find(lines, line) != lines.end(); };
+  EXPECT_TRUE(has("single_device: the loss is not finite"));
+  EXPECT_TRUE(has("data_parallel: failed in the final comparison: crashed by signal 6"));
+  EXPECT_TRUE(
+      has("the recommendation is not compared with single_device, which failed: the loss is not finite; lower --lr or check the data"));
+  EXPECT_EQ(result.baselines.size(), 5U);
+
+  const Study study(folder_ / "study", Study::Open::read);
+  StudySummary summary;
+  summary.devices = options_.space.devices;
+  summary.whole_machine = options_.space.whole_machine;
+  summary.batch = options_.space.batch;
+  summary.kinds = result.kind_facts;
+  summary.baselines = result.baselines;
+  EXPECT_EQ(told(recommendation_of(study, summary, profile_)), lines);
+  summary.baselines.clear();
+  EXPECT_EQ(told(recommendation_of(study, summary, profile_)), lines) << "a study of an earlier version";
 }
 
 TEST_F(Tune, FailedTraceIsAWarningOnly) {

@@ -131,7 +131,8 @@ TEST(Study, StateOfATuningIsKept) {
                             {planner::Parallelism::one_device,
                              {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
                 .other_devices = {{4, planner::Parallelism::pipeline, 0.05}}},
-      .stages_per_device = {3, 8, StagesPerDevice::End::slower}};
+      .stages_per_device = {3, 8, StagesPerDevice::End::slower},
+      .baselines = {{"single_device", "0123456789ab", "one device", 0.5}, {"current", "ba9876543210", "a pipeline", 0}}};
   {
     Study study(folder / "s", Open::create);
     EXPECT_FALSE(study.checked());
@@ -160,6 +161,7 @@ TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
   EXPECT_FALSE(too_large(no_plan.at(planner::Parallelism::hybrid)));
   EXPECT_EQ(text_of(no_plan.at(planner::Parallelism::pipeline)), "does not fit: no plan of this kind was found within the caps");
   EXPECT_TRUE(too_large(no_plan.at(planner::Parallelism::pipeline)));
+  EXPECT_TRUE(summary_from_json(text, "s.study").baselines.empty());
 }
 
 TEST(Study, DamagedSummaryIsRefused) {
