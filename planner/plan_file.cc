@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "planner/plan_json.h"
@@ -24,14 +25,14 @@ constexpr std::int64_t kLargestFile = std::int64_t{64} << 20;
 
 std::string text_or_empty(const JsonField& object, const char* key) {
   const auto found = object.find(key);
-  return found ? found->text() : "";
+  return found ? planner::label_of(*found) : "";
 }
 
 Fingerprint fingerprint_from(const JsonField& object) {
   Fingerprint fingerprint;
   fingerprint.model = text_or_empty(object, "model");
   fingerprint.input = text_or_empty(object, "input");
-  if (const auto devices = object.find("devices")) fingerprint.devices = devices->texts();
+  if (const auto devices = object.find("devices")) fingerprint.devices = planner::labels_of(*devices);
   fingerprint.libtorch = text_or_empty(object, "libtorch");
   fingerprint.cuda = text_or_empty(object, "cuda");
   return fingerprint;
@@ -49,10 +50,17 @@ std::vector<std::int64_t> byte_counts(const JsonField& field) {
   return field.list([](const JsonField& count) { return count.whole(0, std::int64_t{1} << 60); });
 }
 
+double seconds_of(const JsonField& field) {
+  constexpr double kLongest = 1e7;
+  const double seconds = field.number();
+  if (seconds < 0 || seconds > kLongest) field.refuse("is not a time of 0 to 1e7 s");
+  return seconds;
+}
+
 PredictedStep predicted_from(const JsonField& object) {
   PredictedStep predicted;
-  predicted.step_s = object.at("step_s").number();
-  predicted.lower_bound_s = object.at("lower_bound_s").number();
+  predicted.step_s = seconds_of(object.at("step_s"));
+  predicted.lower_bound_s = seconds_of(object.at("lower_bound_s"));
   predicted.peak_bytes = byte_counts(object.at("peak_bytes"));
   return predicted;
 }
@@ -74,7 +82,7 @@ planner::Json measured_object(const MeasuredStep& measured) {
 
 Interval interval_from(const JsonField& field) {
   const std::vector<double> ends = field.numbers();
-  if (ends.size() != 2 || ends[0] > ends[1]) field.refuse("must be [low, high]");
+  if (ends.size() != 2 || ends[0] < 0 || ends[0] > ends[1]) field.refuse("must be [low, high], both positive");
   return {ends[0], ends[1]};
 }
 
@@ -88,18 +96,22 @@ Verdict verdict_of(const JsonField& field) {
 
 MeasuredStep measured_from(const JsonField& object) {
   MeasuredStep measured;
-  measured.step_s = object.at("step_s").number();
+  measured.step_s = seconds_of(object.at("step_s"));
   measured.step_ci95_s = interval_from(object.at("step_ci95_s"));
-  measured.step_samples = object.at("step_samples").whole<int>();
+  measured.step_samples = static_cast<int>(object.at("step_samples").whole(0, std::numeric_limits<int>::max()));
   measured.peak_bytes = byte_counts(object.at("peak_bytes"));
   measured.verdict = verdict_of(object.at("verdict"));
   if (const auto speedup = object.find("speedup")) {
-    measured.speedup_over = speedup->at("over").text();
+    measured.speedup_over = planner::label_of(speedup->at("over"));
     measured.speedup.estimate = speedup->at("estimate").number();
     measured.speedup.ci95 = interval_from(speedup->at("ci95"));
     measured.speedup.verdict = measured.verdict;
   }
   return measured;
+}
+
+void check_peaks(const std::vector<std::int64_t>& peaks, const Plan& plan, const JsonField& field) {
+  if (peaks.size() > plan.devices.size()) field.at("peak_bytes").refuse("has more entries than the plan has devices");
 }
 
 void check_schema(const JsonField& file) {
@@ -217,10 +229,12 @@ PlanFile parse_plan_file(const std::string& text, const std::string& where) {
   file.modules = std::move(read.modules);
   file.created = text_or_empty(object, "created");
   file.study = text_or_empty(object, "study");
-  if (const auto trial = object.find("trial")) file.trial = trial->whole<int>();
+  if (const auto trial = object.find("trial")) file.trial = static_cast<int>(trial->whole(-1, std::numeric_limits<int>::max()));
   if (const auto fingerprint = object.find("fingerprint")) file.fingerprint = fingerprint_from(*fingerprint);
   if (const auto predicted = object.find("predicted")) file.predicted = predicted_from(*predicted);
   if (const auto measured = object.find("measured")) file.measured = measured_from(*measured);
+  if (file.predicted) check_peaks(file.predicted->peak_bytes, file.plan, object.at("predicted"));
+  if (file.measured) check_peaks(file.measured->peak_bytes, file.plan, object.at("measured"));
   const auto alternatives = object.find("alternatives");
   if (!alternatives) return file;
   alternatives->each([&](const JsonField& entry) {

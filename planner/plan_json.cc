@@ -9,6 +9,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/sha256.h"
+#include "profiler/base/text.h"
 
 namespace mptune::planner {
 namespace {
@@ -75,7 +76,7 @@ Stage stage_from(const JsonField& object, const std::vector<std::string>& device
   if (layers.size() != 2) object.at("layers").refuse("must be [first, last)");
   stage.first_layer = layers[0];
   stage.last_layer = layers[1];
-  for (const std::string& name : object.at("devices").texts()) {
+  for (const std::string& name : labels_of(object.at("devices"))) {
     const auto found = std::find(devices.begin(), devices.end(), name);
     if (found == devices.end()) object.at("devices").refuse("names '" + name.substr(0, 40) + "', which plan.devices does not list");
     stage.devices.push_back(static_cast<int>(found - devices.begin()));
@@ -107,7 +108,7 @@ std::vector<int> microbatch_sizes_from(const JsonField& object) {
 std::vector<std::string> modules_from(const JsonField& stage) {
   const auto listed = stage.find("modules");
   if (!listed) return {};
-  std::vector<std::string> modules = listed->texts();
+  std::vector<std::string> modules = labels_of(*listed);
   const auto first = stage.find("first_module");
   if ((first ? first->text() : "") != (modules.empty() ? "" : modules.front())) stage.at("first_module").refuse("disagrees with modules");
   return modules;
@@ -162,7 +163,7 @@ void read_options(const JsonField& object, Plan& plan) {
 }
 
 void read_schedule(const JsonField& schedule, Plan& plan) {
-  plan.schedule = schedule.at("name").text();
+  plan.schedule = label_of(schedule.at("name"));
   for (const std::string& row : schedule.at("actions").texts()) plan.actions.push_back(actions_from_text(row, schedule.source().file));
 }
 
@@ -196,6 +197,18 @@ Json fingerprint_object(const Fingerprint& fingerprint) {
   return object;
 }
 
+std::string label_of(const JsonField& field) {
+  constexpr std::size_t kLongest = 1000;
+  const std::string& label = field.text();
+  if (label.size() > kLongest) field.refuse("is longer than " + std::to_string(kLongest) + " bytes");
+  if (has_control(label)) field.refuse("holds a control character");
+  return label;
+}
+
+std::vector<std::string> labels_of(const JsonField& field) {
+  return field.list(label_of);
+}
+
 JsonSource plan_source(const std::string& file) {
   return {file, "", "correct it, or write it again with mptune tune or mptune plan"};
 }
@@ -207,7 +220,7 @@ nlohmann::json parse_plan_json(const std::string& text, const JsonSource& source
 PlanWithModules plan_from_object(const JsonField& object) {
   const std::string& where = object.source().file;
   PlanWithModules read;
-  read.plan.devices = object.at("devices").texts();
+  read.plan.devices = labels_of(object.at("devices"));
   read.plan.microbatch_sizes = microbatch_sizes_from(object);
   read_stages(object, read);
   read_schedule(object.at("schedule"), read.plan);

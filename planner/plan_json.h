@@ -26,6 +26,10 @@ struct PlanWithModules {
 /// Inverse of plan_object. Redundant fields are checked for agreement, plan and schedule for validity. Throws Error.
 [[nodiscard]] PlanWithModules plan_from_object(const JsonField& object);
 
+/// A name or a label: short, without control characters. Throws Error.
+[[nodiscard]] std::string label_of(const JsonField& field);
+[[nodiscard]] std::vector<std::string> labels_of(const JsonField& field);
+
 /// Of plan files and plans in other files.
 [[nodiscard]] JsonSource plan_source(const std::string& file);
 /// Parses text of unknown origin: at most 64 levels deep and 4 million values. Throws Error.

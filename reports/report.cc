@@ -75,7 +75,9 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
 
 LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
                        const std::optional<TraceReport>& trace) {
+  constexpr double kFair = 1.1;
   LimitShare share{.limit_s = single_device_step_s / devices, .step_s = step_s, .rest = {}};
+  if (share.limit_s > kFair * step_s) share.yardstick = LimitShare::Yardstick::slow_alone;
   if (!trace || trace->devices.empty()) return share;
   double compute = 0, copy = 0, idle = 0, window = 0;
   for (const DeviceRow& row : trace->devices) {

@@ -102,8 +102,15 @@ struct LimitShare {
     std::string what;
     double seconds = 0;  ///< of the step; negative where less was spent than the limit assumes
   };
+  /// Whether the step on one device is a fair measure of the others. Above 110 % it is not, because one device is slower than it should be.
+  enum class Yardstick {
+    fair,
+    larger_devices,  ///< the others have more cores than it
+    slow_alone,      ///< its caches, memory or threads hold it back
+  };
   double limit_s = 0;
   double step_s = 0;
+  Yardstick yardstick = Yardstick::fair;
   std::vector<Part> rest;  ///< where step - limit goes; adds up to it; empty without a trace
 };
 

@@ -4,15 +4,17 @@
 #include <filesystem>
 
 #include "planner/plan_file.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/store/store.h"
 
 namespace mptune::reports {
 namespace {
 
-/// Single-device step of the same series as the recommendation, 0: not measured.
-double single_device_step(const tuner::Recommendation& recommendation) {
-  const auto found = std::ranges::find(recommendation.baselines, kSingleDeviceBaseline, &tuner::BaselineResult::name);
-  return found == recommendation.baselines.end() ? 0 : found->step_s;
+std::size_t cores_of(const std::vector<std::string>& devices) {
+  std::size_t cores = 0;
+  for (const std::string& name : devices)
+    if (const auto device = find_device(name)) cores += device->cores.size();
+  return cores;
 }
 
 struct StoredTrace {
@@ -33,11 +35,16 @@ StoredTrace stored_trace(const tuner::Study& study, const std::string& name, con
   return stored;
 }
 
-std::optional<LimitShare> share_of(const tuner::RecommendedPlan& plan, const tuner::Recommendation& all, std::size_t devices,
-                                   const Profile& profile, const std::optional<TraceReport>& trace) {
-  const double single = single_device_step(all);
-  if (single <= 0 || devices < 2) return std::nullopt;
-  return limit_share(plan.step_s, single, static_cast<int>(devices), profile.co_running_slowdown, trace);
+/// Empty without a step on one device in the series of the recommendation.
+std::optional<LimitShare> share_of(const tuner::RecommendedPlan& plan, const tuner::Recommendation& all,
+                                   const std::vector<std::string>& devices, const Profile& profile,
+                                   const std::optional<TraceReport>& trace) {
+  const auto single = std::ranges::find(all.baselines, kSingleDeviceBaseline, &tuner::BaselineResult::name);
+  if (single == all.baselines.end() || single->step_s <= 0 || devices.size() < 2) return std::nullopt;
+  LimitShare share = limit_share(plan.step_s, single->step_s, static_cast<int>(devices.size()), profile.co_running_slowdown, trace);
+  const bool larger = cores_of(devices) > devices.size() * cores_of(single->trial.plan.devices);
+  if (share.yardstick != LimitShare::Yardstick::fair && larger) share.yardstick = LimitShare::Yardstick::larger_devices;
+  return share;
 }
 
 }  // namespace
@@ -57,12 +64,12 @@ StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary
   const tuner::RecommendedPlan& best = recommendation.recommended;
   StoredTrace trace = stored_trace(study, tuner::kRecommendedTrace, best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
-  report.limit = share_of(best, recommendation, summary.devices.size(), profile, report.trace);
+  report.limit = share_of(best, recommendation, summary.devices, profile, report.trace);
   if (!trace.file.empty()) report.trace_files.push_back(trace.file);
   if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != best.trial.plan_key) {
     StoredTrace pipeline = stored_trace(study, tuner::kBestPipelineTrace, *recommendation.best_pipeline, profile, "Best pipeline");
     report.pipeline_trace = std::move(pipeline.report);
-    report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices.size(), profile, report.pipeline_trace);
+    report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices, profile, report.pipeline_trace);
     if (!pipeline.file.empty()) report.trace_files.push_back(pipeline.file);
   }
   if (const std::string naive = study.trace_path(kNaiveBaseline); std::filesystem::exists(naive)) report.trace_files.push_back(naive);

@@ -37,6 +37,7 @@ constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
 constexpr int kLeastRounds = 2;
 constexpr int kMostRounds = 10;
+constexpr int kMostKilled = 2;  // the machine may be out of memory, which harms other programs
 
 class Tuner {
  public:
@@ -168,6 +169,7 @@ class Tuner {
     TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
     for (const Trial& trial : trials_) search.observe(trial);
     std::string reason = "the budget for trials is spent";
+    int killed = 0;  // trials in a row
     while (true) {
       const auto candidate = search.next();
       if (!candidate) {
@@ -176,9 +178,20 @@ class Tuner {
       }
       const double free_s = left() - series_cost(final_entries(), rounds_to_leave(candidate->plan)) - record_reserve();
       if (free_s < trial_cost(candidate->prediction.step_s)) break;
-      search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s));
+      const Trial& trial = try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s);
+      search.observe(trial);
+      killed = was_killed(trial) ? killed + 1 : 0;
+      if (killed == kMostKilled) {
+        reason = "two plans in a row were killed, by another program or for lack of memory (dmesg tells): cap the devices with --memory";
+        break;
+      }
     }
     study_.set_stop_reason(reason);
+  }
+
+  [[nodiscard]] static bool was_killed(const Trial& trial) {
+    const auto* crashed = std::get_if<Crashed>(&trial.outcome);
+    return crashed != nullptr && crashed->signal == SIGKILL;
   }
 
   void run_final() {
@@ -223,12 +236,21 @@ class Tuner {
     bool measured = false;
     for (Trial& trial : finals) {
       trial.series = number;
+      fill_peaks(trial);
       study_.add(trial);
       trials_.push_back(trial);
       measured = measured || measured_step(trial);
     }
     // If every plan failed, --resume runs the series again.
     if (measured) study_.set_final_series(number);
+  }
+
+  /// A series that was cut short has steps but no peaks; those of the plan's own trial are as good.
+  void fill_peaks(Trial& trial) const {
+    auto* measured = std::get_if<Measured>(&trial.outcome);
+    const Trial* before = find(trial.plan_key);
+    const auto* known = before == nullptr ? nullptr : std::get_if<Measured>(&before->outcome);
+    if (measured != nullptr && known != nullptr && measured->peak_bytes.empty()) measured->peak_bytes = known->peak_bytes;
   }
 
   TuneResult conclude() {

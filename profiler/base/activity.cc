@@ -231,10 +231,14 @@ ActivityState read(const ActivitySlot& slot) {
 
 }  // namespace
 
+// A limit on the size of files (ulimit -f) may forbid shared memory; then the board stays empty.
 ActivityBoard::ActivityBoard() : descriptor_(::memfd_create("mptune-activities", MFD_CLOEXEC)) {
-  void* memory = MAP_FAILED;
-  if (descriptor_ >= 0 && ::ftruncate(descriptor_, sizeof(ActivityMemory)) == 0)
-    memory = ::mmap(nullptr, sizeof(ActivityMemory), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (descriptor_ >= 0 && ::ftruncate(descriptor_, sizeof(ActivityMemory)) != 0) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  const int kind = descriptor_ >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+  void* memory = ::mmap(nullptr, sizeof(ActivityMemory), PROT_READ | PROT_WRITE, kind, descriptor_, 0);
   if (memory == MAP_FAILED) {
     const std::string reason = std::strerror(errno);
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -246,7 +250,7 @@ ActivityBoard::ActivityBoard() : descriptor_(::memfd_create("mptune-activities",
 
 ActivityBoard::~ActivityBoard() {
   ::munmap(memory_, sizeof(ActivityMemory));
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 int ActivityBoard::descriptor() const {

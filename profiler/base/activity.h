@@ -53,7 +53,8 @@ class ActivityBoard {
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;
 
-  /// For publish_activities() in the other process, which must inherit it. Closed with this object.
+  /// For publish_activities() in the other process, which must inherit it. Closed with this object. -1 where the system refuses shared
+  /// memory: then the board stays empty.
   [[nodiscard]] int descriptor() const;
   /// Time of the last beat [s on the steady clock]; 0: none yet.
   [[nodiscard]] double beat_s() const;

@@ -6,6 +6,7 @@
 #include "profiler/store/rows.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/tables.h"
+#include "profiler/trace/plausible_times.h"
 
 namespace mptune::profiler {
 namespace {
@@ -17,7 +18,10 @@ static_assert(static_cast<int>(EventKind::forward) == 0 && static_cast<int>(Even
 
 Nanoseconds time_of(std::int64_t stored, std::int64_t shift) {
   if (stored > kFurthest || stored < -kFurthest) throw BadContent("a time is out of range");
-  return Nanoseconds{stored - shift};
+  const Nanoseconds time{stored - shift};
+  if (time > kLongestRecording || time < -kLongestRecording)
+    throw BadContent("the time " + std::to_string(stored) + " ns is further from the start than any recording is long");
+  return time;
 }
 
 // Rows whose first column counts from 0 without gaps.

@@ -89,12 +89,12 @@ tuner::TuneOptions tune_options(const TuneCommand& command, const Session& sessi
   return options;
 }
 
-tuner::Study open_study(const TuneCommand& command, const std::string& folder) {
-  if (command.resume) {
-    if (command.output.force) throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
-    return {folder, tuner::Study::Open::resume};
-  }
-  return {folder, tuner::Study::Open::create, command.output.force};
+tuner::Study open_study(const TuneCommand& command, const std::string& folder, const Session& session) {
+  if (!command.resume) return {folder, tuner::Study::Open::create, command.output.force};
+  if (command.output.force) throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
+  tuner::Study study(folder, tuner::Study::Open::resume);
+  if (study.identity().empty()) session.say("nothing to resume in " + folder + ": the study begins anew");
+  return study;
 }
 
 /// The command that trains with the plan, with the options that a plan file does not hold. For sleeping devices, which can't train, the
@@ -191,7 +191,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   const tuner::TuneOptions options = tune_options(command, session, setup, model, std::max(1e-3, ends_s - tuner::monotonic_seconds()));
   const std::string identity = tuner::study_identity(setup, command.devices.link, model.fingerprint);
-  tuner::Study study = open_study(command, folder);
+  tuner::Study study = open_study(command, folder, session);
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 

@@ -1,7 +1,10 @@
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <system_error>
 
@@ -20,6 +23,20 @@ using namespace mptune::reports;
 Session session_of(const GlobalOptions& options) {
   const TerminalEnvironment environment = environment_of_process();
   return {options, style_of(options, environment), environment.errors_are_terminal && environment.term != "dumb"};
+}
+
+// A closed stream would be the number of the next file that is opened, and what is printed would go into it. Writing to these fails.
+void reserve_standard_streams() {
+  int file = 0;
+  while (file >= 0 && file <= STDERR_FILENO) file = ::open("/dev/null", O_RDONLY);
+  if (file > STDERR_FILENO) ::close(file);
+}
+
+int report_path(bool json, const std::filesystem::filesystem_error& error) {
+  const bool too_long = error.code() == std::errc::filename_too_long;
+  return report_failure(json, too_long ? "the name is too long" : error.code().message(), error.path1().string(),
+                        too_long ? "choose a shorter name" : "check the path, its permissions and the disk",
+                        static_cast<int>(too_long ? ExitCode::usage : ExitCode::environment));
 }
 
 // With less the program would crash without a word.
@@ -43,6 +60,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  reserve_standard_streams();
   const bool json = asks_for_json(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
   try {
@@ -53,6 +71,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report_failure(json, "mptune ran out of memory", "mptune", "free memory, or give fewer devices",
                           static_cast<int>(ExitCode::environment));
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_path(json, error);
   } catch (const std::system_error& error) {
     return report_failure(json, std::string("the system refused: ") + error.what(), "mptune",
                           "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment));

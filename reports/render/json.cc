@@ -140,11 +140,26 @@ planner::Json curve_json(const std::vector<CurvePoint>& curve) {
   return points;
 }
 
+const char* yardstick_name(LimitShare::Yardstick yardstick) {
+  switch (yardstick) {
+    case LimitShare::Yardstick::larger_devices:
+      return "larger_devices";
+    case LimitShare::Yardstick::slow_alone:
+      return "slow_alone";
+    case LimitShare::Yardstick::fair:
+      break;
+  }
+  return "fair";
+}
+
 planner::Json limit_json(const std::optional<LimitShare>& share) {
   if (!share) return nullptr;
   planner::Json rest = planner::Json::array();
   for (const LimitShare::Part& part : share->rest) rest.push_back({{"what", part.what}, {"seconds_s", part.seconds}});
-  return {{"limit_s", share->limit_s}, {"share", share->limit_s / share->step_s}, {"rest", rest}};
+  return {{"limit_s", share->limit_s},
+          {"share", share->limit_s / share->step_s},
+          {"yardstick", yardstick_name(share->yardstick)},
+          {"rest", rest}};
 }
 
 }  // namespace

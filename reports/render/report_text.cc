@@ -81,9 +81,17 @@ std::string comparison(const tuner::Recommendation& all, const TextStyle& style)
   return render_comparison(rows, style);
 }
 
+// Over 110 %.
+std::string unfair(LimitShare::Yardstick yardstick) {
+  const std::string why = yardstick == LimitShare::Yardstick::larger_devices ? "the others have more cores"
+                                                                             : "its caches, memory or threads hold the whole batch back";
+  return "; above 110 % one device is slower than it should be (" + why + "), so it is no fair yardstick: see the other baselines";
+}
+
 std::string limit_sentence(const std::string& name, const LimitShare& share) {
   std::string line = fmt::format("{}: scaling efficiency {} (one-device step / devices = {}; step {})", name,
                                  format_percent(share.limit_s / share.step_s), format_seconds(share.limit_s), format_seconds(share.step_s));
+  if (share.yardstick != LimitShare::Yardstick::fair) return line + unfair(share.yardstick);
   if (!share.rest.empty()) {
     line += "; the rest goes to";
     for (std::size_t i = 0; i < share.rest.size(); ++i)

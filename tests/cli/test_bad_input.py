@@ -228,7 +228,7 @@ class BadInput(CommandTest):
     def test_studies(self):
         tune = ["tune", "toy", *SLEEP, "--budget", "20s", "--trials", "2"]
         self.fails(2, ["--resume"], *tune, "--resume", "--force")
-        self.fails(2, [], *tune, "--resume")
+        self.fails(2, ["no study to resume", "leave --resume out"], *tune, "--resume")
         self.succeed(*tune)
         self.fails(2, ["--resume"], *tune)
         self.fails(2, ["another"], *tune, "--resume", "--batch", "4")

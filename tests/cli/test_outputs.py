@@ -76,6 +76,25 @@ class Outputs(CommandTest):
             self.assertRegex(done.stderr, "(larger than the limit|writing failed|disk is full)")
         self.assertEqual(self.names(), names, "nothing is left")
 
+    def test_a_closed_stream_is_no_file(self):
+        tune = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "1", "--schedule", "1f1b", "--microbatches", "4"]
+        self.succeed(*SIMULATE, "-o", "trace.sqlite")
+        for command in (tune, ["plan", "profile.sqlite"], ["profile", "toy", "--devices", "sleep:2"], ["report", "trace.sqlite", "--text"], ["models"]):
+            for closed in ("<&- >&- 2>&-", ">&-"):
+                done = subprocess.run(["bash", "-c", f"exec \"$@\" {closed}", "bash", PROGRAM, *command], stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                      env=self.environment(), timeout=100)
+                self.assertIn(done.returncode, (2, 7) if command is tune and closed == ">&-" else (7,), f"{command} {closed}: {done.stderr}")
+        self.assertEqual(self.bytes("toy.study/study.lock"), b"", "nothing was printed into a file")
+        self.succeed("report", "toy.study", "--text")
+
+    def test_names_that_are_too_long(self):
+        self.succeed(*SIMULATE, "-o", "trace.sqlite")
+        for name in ("x" * 300, "x/" * 3000):
+            for command in (["report", name, "--text"], ["export", "trace.sqlite", "--to", "csv", "-o", name], ["compare", name, name], ["plan", name],
+                            ["export", "trace.sqlite", "--to", "kineto", "-o", name], ["plan", "profile.sqlite", "-o", name], ["import", name],
+                            ["tune", "toy", "--devices", "sleep:2", "-o", name], ["run", "toy", "--plan", name]):
+                self.fails(2, ["oo long"], *command)
+
 
 if __name__ == "__main__":
     unittest.main()

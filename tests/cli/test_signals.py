@@ -1,4 +1,5 @@
 import os
+import random
 import signal
 import subprocess
 import time
@@ -59,3 +60,22 @@ class Signals(CommandTest):
         self.interrupt(signal.SIGINT, "hang-series", *arguments)
         value = self.result("tune", *arguments, "--resume")
         self.assertGreater(len(value["trials"]), 0)
+
+    def test_a_kill_just_after_the_creation_leaves_what_resume_takes(self):
+        draw = random.Random(5)
+        arguments = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "1", "--schedule", "1f1b", "--microbatches", "4"]
+        begun_anew = 0
+        for kill in range(20):
+            study = os.path.join(self.folder, f"{kill}.study")
+            process = subprocess.Popen([PROGRAM, *arguments, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
+                                       env=self.environment())
+            deadline = time.monotonic() + 20
+            while not os.path.exists(study) and time.monotonic() < deadline:
+                pass
+            time.sleep(draw.choice([0, 0.0003, 0.001, 0.1]) * draw.random())
+            process.kill()
+            process.wait()
+            done = self.mptune(*arguments, "-o", study, "--resume")
+            self.assertIn(done.returncode, (0, 5), f"{kill}: {done.stderr}")
+            begun_anew += "the study begins anew" in done.stderr
+        self.assertGreater(begun_anew, 0)

@@ -7,7 +7,7 @@ import jsonschema
 from harness import CommandTest, schema
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "8"]
-TIMED_OUT = {"type": "timed_out", "limit_s": 30}
+TIMED_OUT = {"type": "timed_out", "limit_s": 30, "doing": ""}
 
 
 class Unmeasured(CommandTest):

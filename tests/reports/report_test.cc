@@ -4,6 +4,7 @@
 
 #include "planner/schedule/schedule.h"
 #include "reports/cli/session.h"
+#include "reports/render/report_text.h"
 
 namespace mptune::reports {
 namespace {
@@ -58,6 +59,24 @@ TEST(LimitShare, ARecordedStepOfAnotherLengthIsScaled) {
   const LimitShare share = limit_share(0.2, 0.3, 2, 1, two_devices(0.3, 0.02, 0.08));
   EXPECT_NEAR(share.rest.front().seconds, 0.04, 1e-12);
   EXPECT_TRUE(limit_share(0.2, 0.3, 2, 1, std::nullopt).rest.empty());
+}
+
+TEST(LimitShare, OneDeviceIsNoFairYardstickAbove110Percent) {
+  using enum LimitShare::Yardstick;
+  EXPECT_EQ(limit_share(0.2, 0.44, 2, 1, std::nullopt).yardstick, fair);
+  EXPECT_EQ(limit_share(0.2, 0.442, 2, 1, std::nullopt).yardstick, slow_alone);
+}
+
+TEST(LimitShare, SentencesSayThatTheYardstickIsUnfair) {
+  StudyReport report;
+  report.limit = limit_share(0.2, 0.5, 2, 1, two_devices(0.3, 0.02, 0.08));
+  EXPECT_THAT(limit_sentences(report).at(0),
+              ::testing::AllOf(::testing::HasSubstr("125.0 %"), ::testing::HasSubstr("caches, memory or threads"),
+                               ::testing::HasSubstr("no fair yardstick"), ::testing::Not(::testing::HasSubstr("the rest"))));
+  report.limit->yardstick = LimitShare::Yardstick::larger_devices;
+  EXPECT_THAT(limit_sentences(report).at(0), ::testing::HasSubstr("the others have more cores"));
+  report.limit = limit_share(0.2, 0.42, 2, 1, std::nullopt);
+  EXPECT_THAT(limit_sentences(report).at(0), ::testing::Not(::testing::HasSubstr("yardstick")));
 }
 
 Trace small_trace() {

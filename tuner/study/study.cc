@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,8 +13,10 @@
 #include <utility>
 
 #include "profiler/base/error.h"
+#include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 #include "tuner/study/study_files.h"
+#include "tuner/study/study_rows.h"
 #include "tuner/study/trial_rows.h"
 
 namespace mptune::tuner {
@@ -46,12 +47,17 @@ std::string database_path(const std::string& folder) {
     case SQLITE_IOERR:
       throw Error(std::string("can't write the study: ") + error.what(), folder,
                   "free some space and go on with --resume, or give another -o", ExitCode::environment);
+    case SQLITE_NOMEM:
+      throw Error("too little memory for the study", folder, "free memory, or raise its limit (ulimit -v)", ExitCode::environment);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
       throw Error(std::string("can't write the study: ") + error.what(), folder, "make the folder writable, or give another -o");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+    case SQLITE_ERROR:  // a table or a column is missing
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
     case SQLITE_CONSTRAINT:
       throw Error(std::string("the study is damaged: ") + error.what(), folder, "start a new one with another -o");
     default:
@@ -97,6 +103,12 @@ void check_is_study(const std::string& folder) {
     throw Error("the study was written by a newer mptune (version " + std::to_string(version) + ")", folder,
                 "upgrade mptune, or start a new study with another -o");
   }
+}
+
+void check_is_there(const std::string& folder) {
+  std::error_code failed;
+  if (!std::filesystem::exists(folder, failed)) throw Error("there is no study to resume", folder, "leave --resume out to start one");
+  check_is_study(folder);
 }
 
 void check_free(const std::string& folder, bool force) {
@@ -152,19 +164,19 @@ struct Study::Impl {
       database = open_to_read(folder);
       return;
     }
-    if (mode == Open::create) {
-      check_free(folder, force);
+    const bool anew = mode == Open::create || is_empty_study_folder(folder);
+    if (mode == Open::create) check_free(folder, force);
+    if (anew)
       make_study_folder(folder);
-    } else {
-      check_is_study(folder);
-    }
+    else
+      check_is_there(folder);
     lock.emplace(folder);
-    if (mode == Open::create) {
-      check_free(folder, force);
-      remove_study_files(folder);
-    }
+    // Another program may have begun a study before the lock was ours.
+    if (mode == Open::create) check_free(folder, force);
+    if (mode == Open::create || (anew && is_empty_study_folder(folder))) remove_study_files(folder);
     database = std::make_unique<SQLite::Database>(database_path(folder), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMs);
-    if (mode == Open::create) create_study_tables(*database);
+    // Where the creation was cut off, the journal has undone it now.
+    if (database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0) create_study_tables(*database);
     set_journal(*database, folder);
   }
 };
@@ -208,10 +220,17 @@ void Study::set_checked() {
 std::optional<int> Study::final_series() const {
   const std::string text = value(kFinalSeries);
   if (text.empty()) return std::nullopt;
-  int series = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), series);
-  if (failed == std::errc{} && end == text.data() + text.size()) return series;
-  throw Error("the study is damaged: the number of its final series is '" + text + "'", impl_->folder, "start a new one with another -o");
+  const std::optional<std::int64_t> series = integer(text);
+  if (series && *series >= 0 && *series <= kLargestSeries && has_series(*series)) return static_cast<int>(*series);
+  refuse_study("final_series is '" + without_control(text.substr(0, 40)) + "', no series of its trials", "table value", impl_->folder);
+}
+
+bool Study::has_series(std::int64_t series) const {
+  return impl_->use([&](SQLite::Database& database) {
+    SQLite::Statement row(database, "SELECT 1 FROM trial WHERE series = ? LIMIT 1");
+    row.bind(1, series);
+    return row.executeStep();
+  });
 }
 
 void Study::set_final_series(int series) {
@@ -219,7 +238,7 @@ void Study::set_final_series(int series) {
 }
 
 std::string Study::not_benchmarked() const {
-  return value(kNotBenchmarked);
+  return without_control(value(kNotBenchmarked));
 }
 
 void Study::set_not_benchmarked(const std::string& descriptions) {
@@ -227,7 +246,7 @@ void Study::set_not_benchmarked(const std::string& descriptions) {
 }
 
 std::string Study::stop_reason() const {
-  return value(kStopReason);
+  return without_control(value(kStopReason));
 }
 
 void Study::set_stop_reason(const std::string& reason) {
@@ -256,7 +275,9 @@ std::string Study::value(const char* name) const {
   return impl_->use([&](SQLite::Database& database) {
     SQLite::Statement row(database, "SELECT value FROM value WHERE name = ?");
     row.bind(1, name);
-    return row.executeStep() ? row.getColumn(0).getString() : std::string();
+    if (!row.executeStep()) return std::string();
+    if (!row.getColumn(0).isText()) refuse_study("value is no text", std::string("table value, name ") + name, impl_->folder);
+    return row.getColumn(0).getString();
   });
 }
 
@@ -270,12 +291,14 @@ int Study::add(Trial& trial) {
 }
 
 std::vector<Trial> Study::trials() const {
-  return impl_->use([](SQLite::Database& database) { return select_trials(database); });
+  return impl_->use([this](SQLite::Database& database) { return select_trials(database, impl_->folder); });
 }
 
 int Study::next_series() const {
-  return impl_->use(
-      [](SQLite::Database& database) { return database.execAndGet("SELECT coalesce(max(series), -1) + 1 FROM trial").getInt(); });
+  const std::int64_t last =
+      impl_->use([](SQLite::Database& database) { return database.execAndGet("SELECT coalesce(max(series), -1) FROM trial").getInt64(); });
+  if (last < -1 || last >= kLargestSeries) refuse_study("series is " + std::to_string(last) + ", too large", "table trial", impl_->folder);
+  return static_cast<int>(last) + 1;
 }
 
 std::string Study::folder() const {

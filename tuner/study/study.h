@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +23,8 @@ class Study {
  public:
   enum class Open { create, resume, read };
   /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
-  /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version. read: without
-  /// lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment) on a full disk.
+  /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version; where a
+  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment) on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;
@@ -38,7 +39,7 @@ class Study {
   /// True once the model's pieces were found to train as the whole model does.
   [[nodiscard]] bool checked() const;
   void set_checked();
-  /// Number of the final, interleaved series; empty until it was measured. Throws Error (usage) where the study is damaged.
+  /// Number of the final, interleaved series; empty until it was measured. Throws Error (usage) where no trial has it.
   [[nodiscard]] std::optional<int> final_series() const;
   void set_final_series(int series);
   /// Descriptions of finalists that the final series had no time for, for people; "" for none.
@@ -53,6 +54,7 @@ class Study {
 
   /// Stores a finished trial with all its samples, gives it its id, and is on disk when this returns.
   int add(Trial& trial);
+  /// Throws Error (usage), naming table and row, for a value that no study has: anyone can damage or edit the file.
   [[nodiscard]] std::vector<Trial> trials() const;
   /// Number for the next series.
   [[nodiscard]] int next_series() const;
@@ -64,6 +66,7 @@ class Study {
   [[nodiscard]] static bool is_study(const std::string& path);
 
  private:
+  [[nodiscard]] bool has_series(std::int64_t series) const;
   void set_value(const char* name, const std::string& value);
   [[nodiscard]] std::string value(const char* name) const;  ///< "" when absent
 

@@ -75,7 +75,7 @@ bool is_empty_study_folder(const std::string& folder) {
     if (name == "study.lock") continue;
     // An interrupted creation leaves no header, or one without our application id beside its journal.
     if (name == "study.sqlite" && (entry.file_size(failed) == 0 || fs::exists(folder + "/study.sqlite-journal"))) continue;
-    if (name == "study.sqlite-journal") continue;
+    if (name == "study.sqlite-journal" || name == "study.sqlite-wal" || name == "study.sqlite-shm") continue;
     return false;
   }
   return !failed;

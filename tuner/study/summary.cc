@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
-#include "profiler/base/error.h"
+#include "profiler/base/json_field.h"
+#include "profiler/base/text.h"
+#include "tuner/study/study_rows.h"
 
 namespace mptune::tuner {
 namespace {
@@ -15,13 +18,46 @@ Json no_plan_json(const NoPlan& none) {
           {"needed_bytes", none.needed_bytes}, {"cap_bytes", none.cap_bytes}};
 }
 
-NoPlan no_plan_from(const Json& json) {
-  return {.why = why_from(json.at("why").get<std::string>()),
-          .needed = json.at("needed").get<int>(),
-          .available = json.at("available").get<int>(),
-          .device = json.at("device").get<std::string>(),
-          .needed_bytes = json.at("needed_bytes").get<std::int64_t>(),
-          .cap_bytes = json.at("cap_bytes").get<std::int64_t>()};
+constexpr std::size_t kLongestText = 10'000;
+constexpr std::size_t kMostDevices = 4096;
+
+std::string words(const JsonField& field) {
+  return without_control(field.text()).substr(0, kLongestText);
+}
+
+double seconds(const JsonField& field) {
+  const double value = field.number();
+  if (value < 0 || value > kLongestSeconds) field.refuse("is out of range");
+  return value;
+}
+
+std::int64_t bytes(const JsonField& field) {
+  return field.whole(0, std::int64_t{1} << 60);
+}
+
+int count(const JsonField& field) {
+  return static_cast<int>(field.whole(0, 1 << 30));
+}
+
+std::vector<std::string> devices_from(const JsonField& field) {
+  std::vector<std::string> devices;
+  field.each([&](const JsonField& device) {
+    const std::string& name = device.text();
+    if (name.empty() || name.size() > 200 || has_control(name)) device.refuse("is no name of a device");
+    if (std::ranges::find(devices, name) != devices.end()) device.refuse("is listed twice");
+    if (devices.size() == kMostDevices) field.refuse("is too long");
+    devices.push_back(name);
+  });
+  return devices;
+}
+
+NoPlan no_plan_from(const JsonField& json) {
+  return {.why = why_from(json.at("why").text()),
+          .needed = count(json.at("needed")),
+          .available = count(json.at("available")),
+          .device = words(json.at("device")),
+          .needed_bytes = bytes(json.at("needed_bytes")),
+          .cap_bytes = bytes(json.at("cap_bytes"))};
 }
 
 /// Studies of earlier versions hold the sentence alone. Its first words say whether memory is why.
@@ -43,26 +79,37 @@ Json kind_facts_json(const KindFacts& facts) {
   return json;
 }
 
-planner::Parallelism kind_from(const std::string& name) {
+planner::Parallelism kind_from(const std::string& name, const JsonField& field) {
   if (const auto kind = planner::parallelism_named(name)) return *kind;
-  throw Error("'" + name + "' is not a kind of parallelism", "the study's summary", "tune again with --force");
+  field.refuse("names '" + without_control(name.substr(0, 40)) + "', no kind of parallelism");
+}
+
+PredictedKind predicted_from(const JsonField& best) {
+  return {words(best.at("description")), seconds(best.at("step_s")), best.at("peak_bytes").list(bytes)};
+}
+
+void read_no_plan(const JsonField& words_of_kinds, const std::optional<JsonField>& values, KindFacts& facts) {
+  words_of_kinds.each_member([&](const std::string& kind, const JsonField& text) {
+    const std::optional<JsonField> value = values ? values->find(kind) : std::nullopt;
+    facts.no_plan[kind_from(kind, words_of_kinds)] = value ? no_plan_from(*value) : no_plan_in_words(words(text));
+  });
 }
 
 /// Studies of earlier versions have none.
-KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whole_machine) {
+KindFacts kind_facts_from(const std::optional<JsonField>& json, const std::vector<std::string>& whole_machine) {
   KindFacts facts;
   facts.whole_machine = whole_machine;
-  const Json values = json.value("why_no_plan", Json::object()), words = json.value("no_plan", Json::object());
-  for (const auto& [kind, text] : words.items())
-    facts.no_plan[kind_from(kind)] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
-  const Json predicted = json.value("on_paper", Json::object());
-  for (const auto& [kind, best] : predicted.items()) {
-    facts.predicted[kind_from(kind)] = {best.at("description").get<std::string>(), best.at("step_s").get<double>(),
-                                        best.at("peak_bytes").get<std::vector<std::int64_t>>()};
+  if (!json) return facts;
+  if (const auto no_plan = json->find("no_plan")) read_no_plan(*no_plan, json->find("why_no_plan"), facts);
+  if (const auto predicted = json->find("on_paper")) {
+    predicted->each_member(
+        [&](const std::string& kind, const JsonField& best) { facts.predicted[kind_from(kind, *predicted)] = predicted_from(best); });
   }
-  for (const Json& other : json.value("other_devices", Json::array())) {
-    facts.other_devices.push_back(
-        {other.at("devices").get<int>(), kind_from(other.at("kind").get<std::string>()), other.at("step_s").get<double>()});
+  if (const auto others = json->find("other_devices")) {
+    others->each([&](const JsonField& other) {
+      const JsonField kind = other.at("kind");
+      facts.other_devices.push_back({count(other.at("devices")), kind_from(kind.text(), kind), seconds(other.at("step_s"))});
+    });
   }
   return facts;
 }
@@ -72,9 +119,20 @@ Json stages_json(const StagesPerDevice& stages) {
 }
 
 // Studies of earlier versions do not say it.
-StagesPerDevice stages_from(const Json& json) {
-  const int end = std::clamp(json.value("end", 0), 0, static_cast<int>(StagesPerDevice::End::not_reached));
-  return {json.value("searched", 0), json.value("possible", 0), static_cast<StagesPerDevice::End>(end)};
+StagesPerDevice stages_from(const std::optional<JsonField>& json) {
+  const auto value = [&](const char* key, int most) {
+    const auto field = json ? json->find(key) : std::nullopt;
+    return field ? static_cast<int>(field->whole(0, most)) : 0;
+  };
+  const int end = value("end", static_cast<int>(StagesPerDevice::End::not_reached));
+  return {value("searched", 1 << 20), value("possible", 1 << 20), static_cast<StagesPerDevice::End>(end)};
+}
+
+// Below 0 where the measured step is shorter than the bound on paper.
+double gap_from(const JsonField& field) {
+  const double gap = field.number();
+  if (gap < -1 || gap > kLongestSeconds / kShortestStep) field.refuse("is out of range");
+  return gap;
 }
 
 Json baselines_json(const std::vector<PlannedBaseline>& baselines) {
@@ -89,12 +147,13 @@ Json baselines_json(const std::vector<PlannedBaseline>& baselines) {
 }
 
 // Studies of earlier versions have none.
-std::vector<PlannedBaseline> baselines_from(const Json& json) {
+std::vector<PlannedBaseline> baselines_from(const std::optional<JsonField>& json) {
   std::vector<PlannedBaseline> baselines;
-  for (const Json& baseline : json) {
-    baselines.push_back({baseline.at("name").get<std::string>(), baseline.at("plan_key").get<std::string>(),
-                         baseline.at("description").get<std::string>(), baseline.at("predicted_step_s").get<double>()});
-  }
+  if (!json) return baselines;
+  json->each([&](const JsonField& baseline) {
+    baselines.push_back({words(baseline.at("name")), words(baseline.at("plan_key")), words(baseline.at("description")),
+                         seconds(baseline.at("predicted_step_s"))});
+  });
   return baselines;
 }
 
@@ -116,24 +175,23 @@ std::string summary_to_json(const StudySummary& summary) {
 }
 
 StudySummary summary_from_json(const std::string& text, const std::string& folder) {
-  try {
-    const Json json = Json::parse(text);
-    StudySummary summary;
-    json.at("devices").get_to(summary.devices);
-    json.at("whole_machine").get_to(summary.whole_machine);
-    json.at("batch").get_to(summary.batch);
-    json.at("lower_bound_s").get_to(summary.lower_bound_s);
-    json.at("gap").get_to(summary.gap);
-    json.at("elapsed_s").get_to(summary.elapsed_s);
-    json.at("stop_reason").get_to(summary.stop_reason);
-    json.at("run_command").get_to(summary.run_command);
-    summary.kinds = kind_facts_from(json.value("kinds", Json::object()), summary.whole_machine);
-    summary.stages_per_device = stages_from(json.value("stages_per_device", Json::object()));
-    summary.baselines = baselines_from(json.value("baselines", Json::array()));
-    return summary;
-  } catch (const Json::exception&) {
-    throw Error("the summary of this study is damaged", folder, "run mptune tune --resume to write it again");
-  }
+  const JsonSource source{folder, "the summary of this study is damaged: ", "run mptune tune --resume to write it again"};
+  const Json document = parse_json(text, source, JsonLimits{.depth = 16, .values = 1'000'000});
+  const JsonField json(document, source);
+  StudySummary summary;
+  summary.devices = devices_from(json.at("devices"));
+  if (summary.devices.empty()) json.at("devices").refuse("is empty");
+  summary.whole_machine = devices_from(json.at("whole_machine"));
+  summary.batch = static_cast<int>(json.at("batch").whole(1, 1 << 30));
+  summary.lower_bound_s = seconds(json.at("lower_bound_s"));
+  summary.gap = gap_from(json.at("gap"));
+  summary.elapsed_s = seconds(json.at("elapsed_s"));
+  summary.stop_reason = words(json.at("stop_reason"));
+  summary.run_command = words(json.at("run_command"));
+  summary.kinds = kind_facts_from(json.find("kinds"), summary.whole_machine);
+  summary.stages_per_device = stages_from(json.find("stages_per_device"));
+  summary.baselines = baselines_from(json.find("baselines"));
+  return summary;
 }
 
 }  // namespace mptune::tuner

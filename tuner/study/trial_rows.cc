@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "planner/plan_file.h"
-#include "profiler/base/error.h"
+#include "profiler/base/sha256.h"
+#include "tuner/study/study_rows.h"
 
 namespace mptune::tuner {
 namespace {
@@ -104,20 +105,17 @@ OutcomeRow row_of(const Outcome& outcome) {
   return row;
 }
 
-Outcome outcome_of(const std::string& name, const OutcomeRow& row) {
-  std::optional<Outcome> outcome = outcome_named(name);
-  if (!outcome)
-    throw Error("unknown outcome '" + name + "' in a study", "table trial", "start a new study, or read it with the mptune that wrote it");
+Outcome outcome_of(Outcome outcome, const OutcomeRow& row) {
   // SQLite has no NaN: it stores NULL.
-  if (auto* o = std::get_if<Measured>(&*outcome)) o->loss = row.loss.value_or(std::numeric_limits<double>::quiet_NaN());
-  if (auto* o = std::get_if<OutOfMemory>(&*outcome))
+  if (auto* o = std::get_if<Measured>(&outcome)) o->loss = row.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (auto* o = std::get_if<OutOfMemory>(&outcome))
     *o = {row.device.value_or(""), row.requested_bytes.value_or(0), row.cap_bytes.value_or(0)};
-  if (auto* o = std::get_if<TimedOut>(&*outcome)) *o = {row.limit_s.value_or(0), row.reason.value_or("")};
-  if (auto* o = std::get_if<Crashed>(&*outcome)) *o = {row.signal.value_or(0), row.exit_code.value_or(0), row.reason.value_or("")};
-  if (auto* o = std::get_if<WrongResult>(&*outcome)) o->reason = row.reason.value_or("");
-  if (auto* o = std::get_if<Infeasible>(&*outcome)) o->reason = row.reason.value_or("");
-  if (auto* o = std::get_if<Environment>(&*outcome)) o->reason = row.reason.value_or("");
-  return *outcome;
+  if (auto* o = std::get_if<TimedOut>(&outcome)) *o = {row.limit_s.value_or(0), row.reason.value_or("")};
+  if (auto* o = std::get_if<Crashed>(&outcome)) *o = {row.signal.value_or(0), row.exit_code.value_or(0), row.reason.value_or("")};
+  if (auto* o = std::get_if<WrongResult>(&outcome)) o->reason = row.reason.value_or("");
+  if (auto* o = std::get_if<Infeasible>(&outcome)) o->reason = row.reason.value_or("");
+  if (auto* o = std::get_if<Environment>(&outcome)) o->reason = row.reason.value_or("");
+  return outcome;
 }
 
 template <class T>
@@ -186,73 +184,123 @@ void insert_prediction(SQLite::Database& database, int trial, const Prediction& 
   insert_per_device(database, "predicted_busy", trial, prediction.busy_s);
 }
 
-template <class T>
-std::optional<T> optional_of(const SQLite::Column& column) {
-  if (column.isNull()) return std::nullopt;
-  return static_cast<T>(column);
-}
+using Plans = std::map<std::string, Plan>;
+using Trials = std::map<int, Trial>;
 
-std::map<std::string, Plan> select_plans(SQLite::Database& database) {
-  std::map<std::string, Plan> plans;
-  SQLite::Statement rows(database, "SELECT plan_key, plan FROM plan");
-  while (rows.executeStep()) {
-    const std::string key = rows.getColumn(0);
-    plans[key] = plan_from_json(rows.getColumn(1), "plan " + key + " of the study");
+Plans select_plans(SQLite::Database& database, const std::string& folder) {
+  Plans plans;
+  StudyRows rows(database, folder, "plan", {"plan_key", "plan"}, 1);
+  while (rows.next()) {
+    const std::string key = rows.name(0), text = rows.text(1);
+    const Plan plan = plan_from_json(text, folder + "/study.sqlite, " + rows.place());
+    // Earlier versions wrote the same plan with other words.
+    if (plan_key(plan) != key && sha256(text).substr(7, key.size()) != key) rows.refuse(0, "not the key of this plan");
+    plans[key] = plan;
   }
   return plans;
 }
 
-Trial trial_of(SQLite::Statement& row, const std::map<std::string, Plan>& plans) {
+// Columns of `trial` from `first` on.
+OutcomeRow outcome_row_of(StudyRows& rows, int first) {
+  OutcomeRow row;
+  if (!rows.null(first)) row.device = rows.words(first);
+  if (!rows.null(first + 1)) row.requested_bytes = rows.bytes(first + 1);
+  if (!rows.null(first + 2)) row.cap_bytes = rows.bytes(first + 2);
+  if (!rows.null(first + 3)) row.limit_s = rows.number(first + 3, 0, kLongestSeconds);
+  if (!rows.null(first + 4)) row.signal = rows.whole(first + 4);
+  if (!rows.null(first + 5)) row.exit_code = rows.whole(first + 5, std::numeric_limits<int>::min());
+  if (!rows.null(first + 6)) row.reason = rows.words(first + 6);
+  if (!rows.null(first + 7)) row.loss = rows.number(first + 7, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
+  return row;
+}
+
+Trial trial_of(StudyRows& row, const Plans& plans) {
   Trial trial;
-  trial.id = row.getColumn(0);
-  trial.series = row.getColumn(1);
-  trial.name = row.getColumn(2).getString();
-  trial.plan_key = row.getColumn(3).getString();
-  if (const auto plan = plans.find(trial.plan_key); plan != plans.end()) trial.plan = plan->second;
-  OutcomeRow details;
-  details.device = optional_of<std::string>(row.getColumn(5));
-  details.requested_bytes = optional_of<std::int64_t>(row.getColumn(6));
-  details.cap_bytes = optional_of<std::int64_t>(row.getColumn(7));
-  details.limit_s = optional_of<double>(row.getColumn(8));
-  details.signal = optional_of<int>(row.getColumn(9));
-  details.exit_code = optional_of<int>(row.getColumn(10));
-  details.reason = optional_of<std::string>(row.getColumn(11));
-  details.loss = optional_of<double>(row.getColumn(12));
-  trial.outcome = outcome_of(row.getColumn(4), details);
+  trial.id = row.whole(0);
+  trial.series = row.whole(1, 0, kLargestSeries);
+  trial.name = row.name(2);
+  trial.plan_key = row.name(3);
+  const auto plan = plans.find(trial.plan_key);
+  if (plan == plans.end()) row.refuse(3, "not a key of the table plan");
+  trial.plan = plan->second;
+  const std::optional<Outcome> outcome = outcome_named(row.name(4));
+  if (!outcome) row.refuse(4, "not an outcome that this version of mptune knows");
+  trial.outcome = outcome_of(*outcome, outcome_row_of(row, 5));
   return trial;
 }
 
-// Appends column `value` of every row to the list that `list_of` names for the row's trial.
-template <class T, class ListOf>
-void select_per_device(SQLite::Database& database, const std::string& query, std::map<int, Trial>& trials, ListOf list_of) {
-  SQLite::Statement rows(database, query);
-  while (rows.executeStep()) {
-    const auto found = trials.find(rows.getColumn(0).getInt());
-    if (found == trials.end()) continue;
-    if (std::vector<T>* list = list_of(found->second)) list->push_back(static_cast<T>(rows.getColumn(1)));
+Trials select_rows(SQLite::Database& database, const std::string& folder) {
+  const Plans plans = select_plans(database, folder);
+  Trials trials;
+  StudyRows rows(database, folder, "trial",
+                 {"id", "series", "name", "plan_key", "outcome", "device", "requested_bytes", "cap_bytes", "limit_s", "signal", "exit_code",
+                  "reason", "loss"},
+                 1);
+  while (rows.next()) {
+    Trial trial = trial_of(rows, plans);
+    if (!trials.emplace(trial.id, std::move(trial)).second) rows.refuse(0, "twice");
+  }
+  return trials;
+}
+
+// The trial that a row of another table names in its first column.
+Trial& owner_of(StudyRows& rows, Trials& trials) {
+  const auto found = trials.find(rows.whole(0));
+  if (found == trials.end()) rows.refuse(0, "not an id of the table trial");
+  return found->second;
+}
+
+Measured& measured_owner_of(StudyRows& rows, Trials& trials) {
+  auto* measured = std::get_if<Measured>(&owner_of(rows, trials).outcome);
+  if (measured == nullptr) rows.refuse(0, "a trial that was not measured");
+  return *measured;
+}
+
+Prediction& predicted_owner_of(StudyRows& rows, Trials& trials) {
+  Trial& trial = owner_of(rows, trials);
+  if (!trial.prediction) rows.refuse(0, "a trial without a prediction");
+  return *trial.prediction;
+}
+
+void select_samples(SQLite::Database& database, const std::string& folder, Trials& trials) {
+  StudyRows rows(database, folder, "sample", {"trial", "number", "value_s", "round", "position", "started_s"}, 2);
+  while (rows.next()) {
+    std::vector<Sample>& samples = measured_owner_of(rows, trials).step_s.values;
+    if (rows.whole(1) != static_cast<int>(samples.size())) rows.refuse(1, "not the next number");
+    samples.push_back({.value = rows.number(2, kShortestStep, kLongestSeconds),
+                       .round = rows.whole(3),
+                       .position = rows.whole(4),
+                       .started = rows.number(5, 0, kLongestSeconds)});
+  }
+  for (const auto& [id, trial] : trials) {
+    const auto* measured = std::get_if<Measured>(&trial.outcome);
+    if (measured != nullptr && measured->step_s.empty())
+      refuse_study("it was measured, but has no samples", "table trial, id " + std::to_string(id), folder);
   }
 }
 
-void select_samples(SQLite::Database& database, std::map<int, Trial>& trials) {
-  SQLite::Statement rows(database, "SELECT trial, value_s, round, position, started_s FROM sample ORDER BY trial, number");
-  while (rows.executeStep()) {
-    const auto found = trials.find(rows.getColumn(0).getInt());
-    if (found == trials.end()) continue;
-    if (auto* measured = std::get_if<Measured>(&found->second.outcome))
-      measured->step_s.values.push_back({rows.getColumn(1), rows.getColumn(2), rows.getColumn(3), rows.getColumn(4)});
+void select_predictions(SQLite::Database& database, const std::string& folder, Trials& trials) {
+  StudyRows rows(database, folder, "prediction", {"trial", "step_s", "lower_bound_s", "limiting_stage", "extrapolated"}, 1);
+  while (rows.next()) {
+    Trial& trial = owner_of(rows, trials);
+    if (trial.prediction) rows.refuse(0, "twice");
+    trial.prediction = {.step_s = rows.number(1, kShortestStep, kLongestSeconds),
+                        .lower_bound_s = rows.number(2, 0, kLongestSeconds),
+                        .peak_bytes = {},
+                        .busy_s = {},
+                        .limiting_stage = rows.whole(3, -1, trial.plan.num_stages() - 1),
+                        .extrapolated = rows.whole(4, 0, 1) != 0};
   }
 }
 
-void select_predictions(SQLite::Database& database, std::map<int, Trial>& trials) {
-  SQLite::Statement rows(database, "SELECT trial, step_s, lower_bound_s, limiting_stage, extrapolated FROM prediction");
-  while (rows.executeStep()) {
-    const auto found = trials.find(rows.getColumn(0).getInt());
-    if (found == trials.end()) continue;
-    Prediction& prediction = found->second.prediction.emplace();
-    prediction.step_s = rows.getColumn(1);
-    prediction.lower_bound_s = rows.getColumn(2);
-    prediction.limiting_stage = rows.getColumn(3);
-    prediction.extrapolated = rows.getColumn(4).getInt() != 0;
+// Reads a table with a row per device of a trial. `list_of(rows)` is the list of the row's trial, `value_of(rows, column)` the value.
+template <class ListOf, class ValueOf>
+void select_per_device(StudyRows rows, Trials& trials, ListOf list_of, ValueOf value_of) {
+  while (rows.next()) {
+    auto& list = list_of(rows);
+    const auto devices = static_cast<int>(owner_of(rows, trials).plan.devices.size());
+    if (rows.whole(1, 0, devices - 1) != static_cast<int>(list.size())) rows.refuse(1, "not the next device");
+    list.push_back(value_of(rows, 2));
   }
 }
 
@@ -277,28 +325,23 @@ void insert_trial(SQLite::Database& database, Trial& trial) {
   if (trial.prediction) insert_prediction(database, trial.id, *trial.prediction);
 }
 
-std::vector<Trial> select_trials(SQLite::Database& database) {
-  const std::map<std::string, Plan> plans = select_plans(database);
-  std::map<int, Trial> trials;
-  SQLite::Statement rows(
-      database,
-      "SELECT id, series, name, plan_key, outcome, device, requested_bytes, cap_bytes, limit_s, signal, exit_code, reason, loss "
-      "FROM trial ORDER BY id");
-  while (rows.executeStep()) {
-    Trial trial = trial_of(rows, plans);
-    trials.emplace(trial.id, std::move(trial));
-  }
-  select_samples(database, trials);
-  select_predictions(database, trials);
-  using Bytes = std::vector<std::int64_t>;
-  select_per_device<std::int64_t>(database, "SELECT trial, bytes FROM peak ORDER BY trial, device", trials, [](Trial& trial) -> Bytes* {
-    auto* measured = std::get_if<Measured>(&trial.outcome);
-    return measured == nullptr ? nullptr : &measured->peak_bytes;
-  });
-  select_per_device<std::int64_t>(database, "SELECT trial, bytes FROM predicted_peak ORDER BY trial, device", trials,
-                                  [](Trial& trial) -> Bytes* { return trial.prediction ? &trial.prediction->peak_bytes : nullptr; });
-  select_per_device<double>(database, "SELECT trial, busy_s FROM predicted_busy ORDER BY trial, device", trials,
-                            [](Trial& trial) -> std::vector<double>* { return trial.prediction ? &trial.prediction->busy_s : nullptr; });
+std::vector<Trial> select_trials(SQLite::Database& database, const std::string& folder) {
+  Trials trials = select_rows(database, folder);
+  select_samples(database, folder, trials);
+  select_predictions(database, folder, trials);
+  const auto bytes = [](StudyRows& rows, int column) { return rows.bytes(column); };
+  const auto seconds = [](StudyRows& rows, int column) { return rows.number(column, 0, kLongestSeconds); };
+  const auto rows_of = [&](const char* table, const char* column) {
+    return StudyRows(database, folder, table, {"trial", "device", column}, 2);
+  };
+  select_per_device(
+      rows_of("peak", "bytes"), trials, [&](StudyRows & rows) -> auto& { return measured_owner_of(rows, trials).peak_bytes; }, bytes);
+  select_per_device(
+      rows_of("predicted_peak", "bytes"), trials, [&](StudyRows & rows) -> auto& { return predicted_owner_of(rows, trials).peak_bytes; },
+      bytes);
+  select_per_device(
+      rows_of("predicted_busy", "busy_s"), trials, [&](StudyRows & rows) -> auto& { return predicted_owner_of(rows, trials).busy_s; },
+      seconds);
   std::vector<Trial> list;
   for (auto& [id, trial] : trials) list.push_back(std::move(trial));
   return list;

@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <string>
 #include <vector>
 
 #include "tuner/trial/trial.h"
@@ -16,7 +17,7 @@ inline constexpr int kStudyVersion = 1;
 void create_study_tables(SQLite::Database& database);
 /// Writes the trial with everything that belongs to it; the caller commits. Sets its id.
 void insert_trial(SQLite::Database& database, Trial& trial);
-/// All trials in the order of their ids. Throws Error where a row can't be understood.
-[[nodiscard]] std::vector<Trial> select_trials(SQLite::Database& database);
+/// All trials in the order of their ids. Throws Error (usage), with table and row, for a value that no study has; `folder` is the study's.
+[[nodiscard]] std::vector<Trial> select_trials(SQLite::Database& database, const std::string& folder);
 
 }  // namespace mptune::tuner

@@ -196,6 +196,31 @@ TEST(PlanFile, RefusesInvalidPlans) {
   EXPECT_THAT(damaged([](Json& j, Json&) { j["alternatives"][0]["plan"]["num_stages"] = 9; }), HasSubstr("num_stages"));
 }
 
+TEST(PlanFile, RefusesNamesThatATerminalWouldObeyOrThatHaveNoEnd) {
+  for (const char* place : {"/plan/stages/0/modules/1", "/plan/devices/0", "/plan/schedule/name", "/created", "/study",
+                            "/fingerprint/model", "/fingerprint/devices/0", "/alternatives/0/reason", "/measured/speedup/over"}) {
+    for (const std::string& name :
+         {std::string("a\x1b[2J"), std::string("a\nb"), std::string("a\0b", 3), std::string("a\u0085b"), std::string(1001, 'x')}) {
+      const std::string what = damaged([&](Json& j, Json&) { j[Json::json_pointer(place)] = name; });
+      EXPECT_THAT(what, ::testing::AnyOf(HasSubstr("control character"), HasSubstr("longer than 1000 bytes"))) << place;
+      EXPECT_LT(what.size(), 200u);
+    }
+  }
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][0]["modules"] = "conv1"; }), HasSubstr("plan.stages[0].modules"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][0]["modules"] = {"conv1", 3}; }), HasSubstr("plan.stages[0].modules[1]"));
+}
+
+TEST(PlanFile, RefusesNumbersThatCanNotBe) {
+  for (const char* place : {"/predicted/step_s", "/predicted/lower_bound_s", "/measured/step_s"})
+    for (const double value : {-1.0, 1e8, 1e300})
+      EXPECT_THAT(damaged([&](Json& j, Json&) { j[Json::json_pointer(place)] = value; }), HasSubstr("is not a time of 0 to 1e7 s"))
+          << place;
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["measured"]["step_samples"] = -1; }), HasSubstr("step_samples"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["measured"]["step_ci95_s"] = {-1, 1}; }), HasSubstr("[low, high]"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["predicted"]["peak_bytes"] = std::vector<int>(100, 1); }), HasSubstr("more entries"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["trial"] = -2; }), HasSubstr("trial"));
+}
+
 TEST(PlanFile, RefusesOtherVersionsAndOtherFiles) {
   EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = "mptune.plan/2"; }), HasSubstr("another version"));
   EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = "mptune.plan/10"; }), HasSubstr("another version"));

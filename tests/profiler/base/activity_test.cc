@@ -1,6 +1,7 @@
 #include "profiler/base/activity.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,22 @@ TEST(ActivityBoard, AKilledProcessLeavesWhatItDid) {
   }
   EXPECT_EQ(only_text(board), "layer 'a'");
   EXPECT_EQ(board.ended_in(), "") << "it did not end itself";
+}
+
+TEST(ActivityBoard, StaysEmptyWhereALimitForbidsSharedMemory) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{1, 1};
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const ActivityBoard board;
+    publish_activities(board.descriptor());
+    const Activity activity("layer", "a");
+    ::_exit(board.descriptor() == -1 && board.activities().empty() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Activity, CostsNothingWhereNobodyWatches) {

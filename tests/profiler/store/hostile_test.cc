@@ -127,6 +127,12 @@ TEST_F(Hostile, CountsAndTimesOutOfRange) {
   expect_refusal("UPDATE MPTUNE_DEVICE_CLASS SET layers = 9223372036854775807", "layers");
   expect_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807", "time");
   expect_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = -9223372036854775807 - 1", "time");
+  for (const char* table : {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "NVTX_EVENTS", "MPTUNE_STEP"}) {
+    expect_refusal("UPDATE " + std::string(table) + " SET start = -1000000000000000000", "further");
+    expect_refusal("UPDATE " + std::string(table) + " SET end = 1000000000000000000", "further");
+    expect_refusal("UPDATE " + std::string(table) + " SET end = start - 1", "before it starts");
+  }
+  expect_refusal("UPDATE MPTUNE_META SET value = '1000000000000000000' WHERE name = 'time_shift_ns'", "further");
   expect_refusal("UPDATE MPTUNE_EVENT SET event = event + 1000000000", "missing");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = 4611686018427387904", "memory");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = -1", "memory");

@@ -1,4 +1,5 @@
 // What tune recommends.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -218,6 +219,41 @@ TEST_F(Tune, WhatFailedIsInTheResultAndInTheStoredStudy) {
   EXPECT_EQ(told(recommendation_of(study, summary, profile_)), lines);
   summary.baselines.clear();
   EXPECT_EQ(told(recommendation_of(study, summary, profile_)), lines) << "a study of an earlier version";
+}
+
+TEST_F(Tune, AKilledPlanEarnsOneTryOfTheNext) {
+  build(half_second_machine(), {.seed = 1, .memory_bytes = {}});
+  int candidates = 0;
+  runner_->after = [&](const Series& series, std::vector<Trial>& trials) {
+    if (series.entries.size() > 1 || trials[0].name != kCandidateName) return;
+    ++candidates;
+    trials[0].outcome = Crashed{SIGKILL, 0, ""};
+  };
+  const TuneResult result = run();
+  EXPECT_EQ(candidates, 2);
+  EXPECT_THAT(result.stop_reason, ::testing::StartsWith("two plans in a row were killed"));
+}
+
+TEST_F(Tune, APlanThatLivesBeginsTheCountOfKilledOnesAnew) {
+  build(half_second_machine(), {.seed = 1, .memory_bytes = {}});
+  int candidates = 0;
+  runner_->after = [&](const Series& series, std::vector<Trial>& trials) {
+    if (series.entries.size() > 1 || trials[0].name != kCandidateName) return;
+    if (++candidates % 2 == 1) trials[0].outcome = Crashed{SIGKILL, 0, ""};
+  };
+  const TuneResult result = run();
+  EXPECT_GT(candidates, 2);
+  EXPECT_THAT(result.stop_reason, ::testing::Not(::testing::StartsWith("two plans in a row were killed")));
+}
+
+TEST_F(Tune, AFinalThatWasCutShortHasThePeaksOfTheTrials) {
+  build(half_second_machine(), {.seed = 1, .memory_bytes = {}});
+  runner_->after = [](const Series& series, std::vector<Trial>& trials) {
+    if (series.entries.size() == 1) return;
+    for (Trial& trial : trials) std::get<Measured>(trial.outcome).peak_bytes.clear();
+  };
+  const RecommendedPlan best = run().recommendation.recommended;
+  EXPECT_FALSE(best.peak_bytes.empty());
 }
 
 TEST_F(Tune, FailedTraceIsAWarningOnly) {

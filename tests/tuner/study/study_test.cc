@@ -42,7 +42,7 @@ Trial trial_with(const Outcome& outcome, int series = 0) {
 
 Samples some_samples() {
   Samples samples;
-  samples.values = {{1.0 / 3, 0, 1, 0.25}, {0.1 + 0.2, 1, 0, 1e9}, {5e-324, 2, 1, 2}};
+  samples.values = {{1.0 / 3, 0, 1, 0.25}, {0.1 + 0.2, 1, 0, 1e6}, {5e-9, 2, 1, 2}};
   return samples;
 }
 
@@ -140,7 +140,10 @@ TEST(Study, StateOfATuningIsKept) {
     EXPECT_EQ(study.not_benchmarked(), "");
     EXPECT_EQ(study.summary(), std::nullopt);
     study.set_checked();
+    Trial trial = trial_with(NonFinite{}, 12);
+    study.add(trial);
     study.set_final_series(0);
+    EXPECT_EQ(error_of([&] { (void)study.final_series(); }).code(), ExitCode::usage) << "no trial has it";
     study.set_final_series(12);
     study.set_not_benchmarked("one device");
     study.set_summary(summary);
@@ -153,7 +156,7 @@ TEST(Study, StateOfATuningIsKept) {
 }
 
 TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
-  const std::string text = R"({"devices": [], "whole_machine": [], "batch": 1, "lower_bound_s": 0, "gap": 0, "elapsed_s": 0,
+  const std::string text = R"({"devices": ["cpu:0"], "whole_machine": [], "batch": 1, "lower_bound_s": 0, "gap": 0, "elapsed_s": 0,
     "stop_reason": "", "run_command": "", "kinds": {"no_plan": {"hybrid": "needs at least 3 devices; 2 available",
     "pipeline": "does not fit: no plan of this kind was found within the caps"}}})";
   const std::map<planner::Parallelism, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
@@ -231,6 +234,28 @@ TEST(Study, ForceReplacesAStudyAndNothingElse) {
   EXPECT_FALSE(fs::exists(study.trace_path("recommended")));
   EXPECT_FALSE(fs::exists(study.plan_path()));
   EXPECT_TRUE(fs::exists(folder / "s/notes.txt"));
+}
+
+TEST(Study, ResumingACutOffCreationBeginsAnew) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> remains{{},
+                                                      {"study.lock"},
+                                                      {"study.lock", "study.sqlite"},
+                                                      {"study.sqlite", "study.sqlite-journal"},
+                                                      {"study.sqlite-wal", "study.sqlite-shm"}};
+  for (std::size_t i = 0; i < remains.size(); ++i) {
+    const std::string path = folder / std::to_string(i);
+    fs::create_directories(path);
+    for (const std::string& name : remains[i]) std::ofstream(path + "/" + name) << (name == "study.sqlite-wal" ? "log" : "");
+    Study study(path, Open::resume);
+    EXPECT_EQ(study.identity(), "");
+    EXPECT_TRUE(study.trials().empty()) << i;
+    EXPECT_TRUE(Study::is_study(path));
+  }
+  fs::create_directories(folder / "plans");
+  std::ofstream(folder / "plans/mine.plan.json") << "{}";
+  EXPECT_EQ(error_of(folder / "plans", Open::resume).code(), ExitCode::usage);
+  EXPECT_TRUE(fs::exists(folder / "plans/mine.plan.json"));
 }
 
 TEST(Study, CutOffCreationIsBegunAnew) {
