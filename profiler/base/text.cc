@@ -1,5 +1,6 @@
 #include "profiler/base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -22,6 +23,12 @@ std::vector<std::string> split(std::string_view text, char separator) {
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : separator) + parts[i];
+  return text;
+}
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }
 

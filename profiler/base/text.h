@@ -14,6 +14,8 @@ namespace mptune {
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 /// The parts with the separator between them; "" for none.
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, const std::string& separator);
+/// Line ends as blanks, and no blanks at the end.
+[[nodiscard]] std::string one_line(std::string text);
 
 /// Reads all of `text` as a decimal integer; a minus sign is allowed. nullopt for any other text and for numbers beyond 64 bits.
 [[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
