@@ -8,6 +8,7 @@
 #include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/sha256.h"
 #include "profiler/base/text.h"
 
@@ -201,7 +202,7 @@ std::string label_of(const JsonField& field) {
   constexpr std::size_t kLongest = 1000;
   const std::string& label = field.text();
   if (label.size() > kLongest) field.refuse("is longer than " + std::to_string(kLongest) + " bytes");
-  if (has_control(label)) field.refuse("holds a control character");
+  if (printable(label) != label) field.refuse("holds a control character");
   return label;
 }
 

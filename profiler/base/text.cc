@@ -1,5 +1,6 @@
 #include "profiler/base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -25,6 +26,12 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
   return text;
 }
 
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
 std::optional<std::int64_t> integer(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,28 +39,7 @@ std::optional<std::int64_t> integer(std::string_view text) {
   return value;
 }
 
-namespace {
-
-// Bytes of the control character that `text` begins with; 0 for another one.
-std::size_t control_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  if (!text.empty() && (byte(0) < 0x20 || byte(0) == 0x7f)) return 1;
-  return byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
-}
-
-}  // namespace
-
-bool has_control(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (control_bytes(text.substr(i)) > 0) return true;
-  return false;
-}
-
-std::string without_control(std::string text) {
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (const std::size_t bytes = control_bytes(std::string_view(text).substr(i)); bytes > 0) text.replace(i, bytes, bytes, ' ');
-  return text;
-}
+namespace {}  // namespace
 
 std::string shape_text(std::span<const std::int64_t> sizes) {
   std::string text;

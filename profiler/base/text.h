@@ -14,14 +14,11 @@ namespace mptune {
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 /// The parts with the separator between them; "" for none.
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, const std::string& separator);
+/// Line ends as blanks, and no blanks at the end.
+[[nodiscard]] std::string one_line(std::string text);
 
 /// Reads all of `text` as a decimal integer; a minus sign is allowed. nullopt for any other text and for numbers beyond 64 bits.
 [[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
-
-/// True for text with a control character: below U+0020, or U+007F to U+009F. A terminal would obey it.
-[[nodiscard]] bool has_control(std::string_view text);
-/// The text with spaces in place of control characters.
-[[nodiscard]] std::string without_control(std::string text);
 
 /// "3x224x224"; "" without sizes.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> sizes);

@@ -1,6 +1,5 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
@@ -47,11 +48,10 @@ bool has_driver() {
 
 /// The command on one line, cut where it is long.
 std::string shown(const std::vector<std::string>& words) {
-  constexpr std::size_t kMost = 60;
-  std::string text = fmt::format("{}", fmt::join(words, " "));
-  std::ranges::replace_if(
-      text, [](unsigned char letter) { return letter < ' '; }, ' ');
-  return text.size() <= kMost ? text : text.substr(0, kMost) + " ...";
+  constexpr int kMost = 60;
+  const std::string text = printable(one_line(join(words, " ")));
+  const std::string cut = clip_text(text, kMost);
+  return cut == text ? text : cut + " ...";
 }
 
 std::string word_of_signal(int signal) {

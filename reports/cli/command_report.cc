@@ -39,18 +39,17 @@ int run_report(const ReportCommand& command, const Session& session) {
   // A file gets a fixed width and no colours.
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
-  std::string text = document(command, style, session.options.verbose ? Listing::all : Listing::few);
+  const std::string text = document(command, style, session.options.verbose ? Listing::all : Listing::few);
   planner::Json json = result_of("report");
   json["files"] = planner::Json::array();
   json["lossy"] = planner::Json::array();
   if (command.output.path.empty()) {
-    json[command.markdown ? "markdown" : "text"] = text;
+    json[command.markdown ? "markdown" : "text"] = finished(style, text);
   } else {
-    write_text_file(command.output.path, text, command.output.force, {command.source});
+    write_text_file(command.output.path, finished(style, text), command.output.force, {command.source});
     json["files"].push_back(command.output.path);
-    text = command.output.path + "\n";
   }
-  session.result(text, json);
+  session.result(command.output.path.empty() ? text : command.output.path + "\n", json);
   return 0;
 }
 

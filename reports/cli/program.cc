@@ -8,18 +8,14 @@
 #include <string_view>
 
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/text.h"
 #include "reports/cli/help_text.h"
 
 namespace mptune::reports {
 namespace {
 
 constexpr int kMostHelpColumns = 120;
-
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
-}
 
 /// Edit distance: insertions, deletions and replacements that turn one word into the other.
 std::size_t distance(const std::string& a, const std::string& b) {
@@ -169,7 +165,7 @@ bool asks_for_json(int argc, char** argv) {
 
 int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
   const std::string line = one_line(what) + (where.empty() ? "" : ": " + one_line(where)) + (remedy.empty() ? "" : "; " + one_line(remedy));
-  std::fprintf(stderr, "mptune: %s\n", line.c_str());
+  std::fprintf(stderr, "mptune: %s\n", printable(line).c_str());
   if (json) {
     std::fputs(dump(error_json(one_line(what), one_line(where), one_line(remedy), exit_code)).c_str(), stdout);
     std::fflush(stdout);

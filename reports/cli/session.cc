@@ -11,9 +11,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "profiler/base/error.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 
 namespace mptune::reports {
@@ -66,11 +69,12 @@ TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& envi
   columns = columns > 0 ? columns : environment.terminal_columns;
   return {.width = std::clamp(columns, kLeastColumns, kMostColumns),
           .unicode = says_utf8(environment),
-          .color = wants_color(options, environment)};
+          .color = wants_color(options, environment),
+          .mark = std::random_device{}() | 1U};
 }
 
 void Session::result(const std::string& text, const planner::Json& json) const {
-  const std::string out = options.json ? dump(json) : text;
+  const std::string out = options.json ? dump(json) : finished(style, text);
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
     throw Error(std::string("the result could not be written (") + std::strerror(errno) + ")", "standard output", "free some space",
                 ExitCode::environment);
@@ -78,11 +82,11 @@ void Session::result(const std::string& text, const planner::Json& json) const {
 }
 
 void Session::warn(const std::string& text) const {
-  std::fprintf(stderr, "mptune: warning: %s\n", text.c_str());
+  std::fprintf(stderr, "mptune: warning: %s\n", printable(one_line(text)).c_str());
 }
 
 void Session::say(const std::string& text) const {
-  if (!options.quiet) std::fprintf(stderr, "mptune: %s\n", text.c_str());
+  if (!options.quiet) std::fprintf(stderr, "mptune: %s\n", printable(one_line(text)).c_str());
 }
 
 std::string model_stem(const std::string& model) {

@@ -33,7 +33,8 @@ struct Session {
   TextStyle style;
   bool live_progress = false;
 
-  /// The result: `text` for people, or `json` as the only object. Throws Error (environment) when stdout can't take it.
+  /// The result: `text` for people, made under `style`, or `json` as the only object. Texts of other programs in it, and in what the other
+  /// two print, reach the terminal as texts, never as control characters. Throws Error (environment) when stdout can't take it.
   void result(const std::string& text, const planner::Json& json) const;
   void warn(const std::string& text) const;
   /// Prints a line about the start of the command on stderr; nothing under --quiet.

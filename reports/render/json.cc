@@ -6,6 +6,7 @@
 
 #include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/recommendation_text.h"
@@ -165,7 +166,8 @@ planner::Json limit_json(const std::optional<LimitShare>& share) {
 }  // namespace
 
 std::string dump(const planner::Json& json) {
-  return json.dump(-1, ' ', false, planner::Json::error_handler_t::replace) + "\n";
+  // Only strings can hold what printable() changes, and it spells that as JSON does.
+  return printable(json.dump(-1, ' ', false, planner::Json::error_handler_t::replace)) + "\n";
 }
 
 planner::Json result_of(const std::string& command) {

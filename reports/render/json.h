@@ -10,7 +10,8 @@
 
 namespace mptune::reports {
 
-/// Text of one object, on one line, with a line break at its end. Bytes that are no UTF-8 are replaced.
+/// Text of one object, on one line, with a line break at its end; what would steer a terminal is escaped. Bytes that are no UTF-8
+/// are replaced.
 [[nodiscard]] std::string dump(const planner::Json& json);
 
 /// An empty result of a command: {"schema": "mptune.COMMAND/1"}.

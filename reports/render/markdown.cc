@@ -154,9 +154,9 @@ std::string answer_of(const StudyReport& report) {
   return text + "\n\n" + list_of(lines);
 }
 
-std::string trimmed(std::string text) {
+std::string finished_document(std::string text) {
   while (text.ends_with("\n\n")) text.pop_back();
-  return text;
+  return finished(kBlock, text);
 }
 
 }  // namespace
@@ -174,12 +174,12 @@ std::string render_study_markdown(const StudyReport& report, Listing failed) {
   std::string files = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) files += "trace   " + trace + "\n";
   text += section("Files") + block(files + "study   " + report.study + "\n");
-  return trimmed(text + (report.run_command.empty() ? "" : "Use it:\n\n" + block(report.run_command)));
+  return finished_document(text + (report.run_command.empty() ? "" : "Use it:\n\n" + block(report.run_command)));
 }
 
 std::string render_trace_markdown(const TraceReport& report) {
-  return trimmed("# " + escaped(report.title) + "\n\n" + trace_sections(report) + section("Details") +
-                 block(render_details(report, kBlock)));
+  return finished_document("# " + escaped(report.title) + "\n\n" + trace_sections(report) + section("Details") +
+                           block(render_details(report, kBlock)));
 }
 
 }  // namespace mptune::reports

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 
 namespace mptune::reports {
@@ -11,25 +12,30 @@ namespace {
 const char* code_of(Color color) {
   switch (color) {
     case Color::none:
-      return "";
+      return "[0m";
     case Color::bold:
-      return "\x1b[1m";
+      return "[1m";
     case Color::dim:
-      return "\x1b[2m";
+      return "[2m";
     case Color::red:
-      return "\x1b[31m";
+      return "[31m";
     case Color::green:
-      return "\x1b[32m";
+      return "[32m";
     case Color::yellow:
-      return "\x1b[33m";
+      return "[33m";
     case Color::blue:
-      return "\x1b[34m";
+      return "[34m";
     case Color::magenta:
-      return "\x1b[35m";
+      return "[35m";
     case Color::cyan:
-      return "\x1b[36m";
+      return "[36m";
   }
   return "";
+}
+
+/// What begins each sequence that is made under the style.
+std::string escape_of(const TextStyle& style) {
+  return "\x1b" + (style.mark == 0 ? "" : std::to_string(style.mark));
 }
 
 bool starts_code_point(char byte) {
@@ -40,7 +46,21 @@ bool starts_code_point(char byte) {
 
 std::string paint(const TextStyle& style, Color color, const std::string& text) {
   if (!style.color || color == Color::none || text.empty()) return text;
-  return code_of(color) + text + "\x1b[0m";
+  return escape_of(style) + code_of(color) + text + escape_of(style) + code_of(Color::none);
+}
+
+std::string finished(const TextStyle& style, const std::string& text) {
+  if (!style.color) return printable(text, LineEnds::kept);
+  const std::string escape = escape_of(style);
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t at = text.find(escape); at != std::string::npos; at = text.find(escape, begin)) {
+    out += printable(std::string_view(text).substr(begin, at - begin), LineEnds::kept);
+    const std::size_t end = std::min(text.size(), text.find('m', at) + 1);
+    out += "\x1b" + text.substr(at + escape.size(), end - at - escape.size());
+    begin = end;
+  }
+  return out + printable(std::string_view(text).substr(begin), LineEnds::kept);
 }
 
 int display_width(const std::string& text) {
@@ -56,7 +76,8 @@ int display_width(const std::string& text) {
   return columns;
 }
 
-std::string clip_text(const std::string& text, int columns) {
+std::string clip_text(const std::string& given, int columns) {
+  const std::string text = printable(given);
   int seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i)
     if (starts_code_point(text[i]) && ++seen > columns) return text.substr(0, i);
@@ -77,7 +98,8 @@ std::string repeat(const std::string& glyph, int count) {
   return text;
 }
 
-std::vector<std::string> wrap(const std::string& text, int columns) {
+std::vector<std::string> wrap(const std::string& given, int columns) {
+  const std::string text = printable(given);
   std::vector<std::string> lines(1);
   std::size_t begin = 0;
   while (begin < text.size()) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiler/base/printable.h"
+
 namespace mptune::reports {
 namespace {
 
@@ -22,7 +24,7 @@ constexpr int kSvgColours = 3;
 
 std::string escape_xml(const std::string& text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     switch (c) {
       case '<':
         escaped += "&lt;";

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/printable.h"
 #include "reports/render/style.h"
 
 namespace mptune::reports {
@@ -12,10 +13,11 @@ struct Column {
   bool right = false;  ///< numbers
 };
 
+/// A text in one colour, made printable: names of layers and kernels are texts of others.
 struct Cell {
   std::string text;
   Color color = Color::none;
-  Cell(std::string cell_text, Color cell_color = Color::none) : text(std::move(cell_text)), color(cell_color) {}
+  Cell(const std::string& cell_text, Color cell_color = Color::none) : text(printable(cell_text)), color(cell_color) {}
   Cell(const char* cell_text) : text(cell_text) {}
 };
 

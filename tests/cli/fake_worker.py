@@ -18,8 +18,21 @@ request_fd = int(sys.argv[sys.argv.index("--request-fd") + 1])
 reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
 
 
+SUFFIX = json.loads(os.environ.get("MPTUNE_FAKE_SUFFIX", '""'))  # behind every text that models and messages of others can bring
+TEXTS = ["name", "modules", "kind", "description", "warning", "text", "what", "where", "remedy", "value", "layer_name", "operation", "left_out",
+         "largest_at", "libtorch", "parameters_text"]
+
+
+def with_suffix(value, key=""):
+    if isinstance(value, dict):
+        return {name: with_suffix(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [with_suffix(part, key) for part in value]
+    return value + SUFFIX if isinstance(value, str) and value and key in TEXTS else value
+
+
 def say(kind, **fields):
-    os.write(reply_fd, (json.dumps({"type": kind, **fields}) + "\n").encode())
+    os.write(reply_fd, (json.dumps({"type": kind, **with_suffix(fields)}) + "\n").encode())
 
 
 def fail(what, where, remedy, exit_code, outcome=None):
@@ -113,6 +126,11 @@ def out_of_memory():
          {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096, "cap_bytes": 1024})
 
 
+if MODE == "last-words":
+    os.write(2, b"terminate called: net.so \xff" + SUFFIX.replace("\n", " ").encode() + b"\n")
+    os.abort()
+if MODE == "raw-reply":
+    os.write(reply_fd, b'{"type": "failed \xff' + SUFFIX.encode() + b"\n")
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
@@ -130,6 +148,7 @@ if kind == "describe":
     say("described", models=[model(request["setup"])])
 elif kind == "measure":
     say("progress", what="layer costs", fraction=0.5)
+    time.sleep(0.5 if MODE == "slow" else 0)
     if os.environ.get("MPTUNE_FAKE_MEASURE_WARNING"):
         say("warned", text=os.environ["MPTUNE_FAKE_MEASURE_WARNING"])
     shutil.copy(os.path.join(FIXTURES, "pool.sqlite" if request["setup"]["pools"] else "profile.sqlite"), request["path"])

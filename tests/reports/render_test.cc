@@ -181,6 +181,17 @@ TEST(Advice, EachRemedyIsWorded) {
   EXPECT_EQ(text(planner::FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
 }
 
+TEST(Colours, OnlyOursReachTheTerminal) {
+  const TextStyle style{.width = 80, .unicode = false, .color = true, .mark = 77};
+  const std::string foreign = "\x1b[31mred\x1b[0m \x1b";
+  const std::string shown = R"(\u001b[31mred\u001b[0m \u001b)";
+  EXPECT_EQ(finished(style, foreign + paint(style, Color::red, "a" + foreign) + "\n"), shown + "\x1b[31ma" + shown + "\x1b[0m\n");
+  EXPECT_EQ(display_width(paint(style, Color::bold, "four")), 4);
+  EXPECT_EQ(finished({.color = false}, foreign), shown);
+  EXPECT_EQ(render_table({{foreign}}, {{foreign}}, {.width = 80, .unicode = false}),
+            shown + "\n" + repeat("-", display_width(shown)) + "\n" + shown + "\n");
+}
+
 TEST(Pictures, NothingToDrawIsNoPicture) {
   EXPECT_EQ(render_timeline({}, {}), "");
   EXPECT_EQ(render_curve({}, {}), "");

@@ -5,6 +5,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/device/device_list.h"
 #include "tuner/runtime/bound_graph.h"
 #include "tuner/runtime/step_runner.h"
@@ -30,7 +31,7 @@ const Plan& checked(const Model& model, const PlanFile& file, bool strict) {
   if (file.fingerprint.model == model.fingerprint()) check_modules_of(model, file);
   if (file.fingerprint.model.empty() || file.fingerprint.model == model.fingerprint()) return file.plan;
   if (strict) throw Error("the plan was made for another model", model.name(), "tune this model, or leave out strict");
-  std::fprintf(stderr, "mptune: warning: the plan was made for another model than %s; tune it again\n", model.name().c_str());
+  std::fprintf(stderr, "mptune: warning: the plan was made for another model than %s; tune it again\n", printable(model.name()).c_str());
   return file.plan;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 #include "tuner/study/study_files.h"
@@ -222,7 +223,7 @@ std::optional<int> Study::final_series() const {
   if (text.empty()) return std::nullopt;
   const std::optional<std::int64_t> series = integer(text);
   if (series && *series >= 0 && *series <= kLargestSeries && has_series(*series)) return static_cast<int>(*series);
-  refuse_study("final_series is '" + without_control(text.substr(0, 40)) + "', no series of its trials", "table value", impl_->folder);
+  refuse_study("final_series is '" + printable(text.substr(0, 40)) + "', no series of its trials", "table value", impl_->folder);
 }
 
 bool Study::has_series(std::int64_t series) const {
@@ -238,7 +239,7 @@ void Study::set_final_series(int series) {
 }
 
 std::string Study::not_benchmarked() const {
-  return without_control(value(kNotBenchmarked));
+  return printable(value(kNotBenchmarked));
 }
 
 void Study::set_not_benchmarked(const std::string& descriptions) {
@@ -246,7 +247,7 @@ void Study::set_not_benchmarked(const std::string& descriptions) {
 }
 
 std::string Study::stop_reason() const {
-  return without_control(value(kStopReason));
+  return printable(value(kStopReason));
 }
 
 void Study::set_stop_reason(const std::string& reason) {

@@ -5,6 +5,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 
 namespace mptune::tuner {
@@ -66,13 +67,13 @@ std::string StudyRows::text(int column) {
 
 std::string StudyRows::name(int column) {
   std::string name = text(column);
-  if (name.empty() || name.size() > kLongestName || has_control(name))
+  if (name.empty() || name.size() > kLongestName || printable(name) != name)
     refuse(column, "not a name of 1 to " + std::to_string(kLongestName) + " bytes without control characters");
   return name;
 }
 
 std::string StudyRows::words(int column) {
-  return without_control(text(column)).substr(0, kLongestWords);
+  return printable(text(column)).substr(0, kLongestWords);
 }
 
 void StudyRows::refuse(int column, const std::string& wanted) {
@@ -88,7 +89,7 @@ std::string StudyRows::place() {
 std::string StudyRows::shown(int column) {
   const SQLite::Column value = statement_.getColumn(column);
   if (value.isNull()) return "NULL";
-  std::string text = without_control(value.getString().substr(0, kShown));
+  std::string text = printable(value.getString().substr(0, kShown));
   std::ranges::replace_if(
       text, [](unsigned char letter) { return letter >= 0x80; }, '?');
   return value.isText() || value.isBlob() ? "'" + text + "'" : text;

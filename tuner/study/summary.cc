@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "profiler/base/json_field.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "tuner/study/study_rows.h"
 
@@ -22,7 +23,7 @@ constexpr std::size_t kLongestText = 10'000;
 constexpr std::size_t kMostDevices = 4096;
 
 std::string words(const JsonField& field) {
-  return without_control(field.text()).substr(0, kLongestText);
+  return printable(field.text()).substr(0, kLongestText);
 }
 
 double seconds(const JsonField& field) {
@@ -43,7 +44,7 @@ std::vector<std::string> devices_from(const JsonField& field) {
   std::vector<std::string> devices;
   field.each([&](const JsonField& device) {
     const std::string& name = device.text();
-    if (name.empty() || name.size() > 200 || has_control(name)) device.refuse("is no name of a device");
+    if (name.empty() || name.size() > 200 || printable(name) != name) device.refuse("is no name of a device");
     if (std::ranges::find(devices, name) != devices.end()) device.refuse("is listed twice");
     if (devices.size() == kMostDevices) field.refuse("is too long");
     devices.push_back(name);
@@ -81,7 +82,7 @@ Json kind_facts_json(const KindFacts& facts) {
 
 planner::Parallelism kind_from(const std::string& name, const JsonField& field) {
   if (const auto kind = planner::parallelism_named(name)) return *kind;
-  field.refuse("names '" + without_control(name.substr(0, 40)) + "', no kind of parallelism");
+  field.refuse("names '" + printable(name.substr(0, 40)) + "', no kind of parallelism");
 }
 
 PredictedKind predicted_from(const JsonField& best) {

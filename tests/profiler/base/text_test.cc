@@ -33,19 +33,6 @@ TEST(Integer, IsTheWholeText) {
     EXPECT_FALSE(integer(text)) << text;
 }
 
-TEST(ControlCharacters, BecomeSpaces) {
-  for (const std::string text : {"a\nb", "\x1b[2J", "\x7f", "a\u0085b", "\u009f"}) {
-    EXPECT_TRUE(has_control(text)) << text;
-    EXPECT_FALSE(has_control(without_control(text))) << text;
-    EXPECT_EQ(without_control(text).size(), text.size());
-  }
-  for (const std::string text : {"", "a b", "\u00e4\u00a0", "\u65e5\u672c", "\xc2", "~"}) {
-    EXPECT_FALSE(has_control(text)) << text;
-    EXPECT_EQ(without_control(text), text);
-  }
-  EXPECT_EQ(without_control(std::string("a\0b", 3)), "a b");
-}
-
 TEST(UtcText, IsUtc) {
   using Clock = std::chrono::system_clock;
   EXPECT_EQ(utc_text(Clock::from_time_t(0)), "1970-01-01T00:00:00Z");
