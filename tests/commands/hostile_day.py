@@ -28,7 +28,8 @@ CORES = sorted(os.sched_getaffinity(0))[:2]
 DEVICES = ",".join(f"cpu:{core}" for core in CORES)
 BUDGET_S = 6
 COMMAND_TABLE = {0, 2, 3, 4, 5, 6, 7, 130, 143}  # 1 is a bug
-VERDICTS = {"compare": {4, 5}, "check": {4}, "tune": {5}, "resume": {5}, "profile": {5}, "import": {5}, "doctor": {7}}
+VERDICTS = {"compare": {4, 5}, "check": {4}, "tune": {5}, "resume": {5}, "profile": {5}, "import": {5}, "doctor": {7},
+            "plan": {130, 143}}  # the best plan found so far is a result
 REMEDY = re.compile(r"(?m)^mptune: (?!warning: ).+: .+; \S")
 STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 TUNE = ["tune", MODEL, "--batch", "8"]
