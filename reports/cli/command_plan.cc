@@ -303,7 +303,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
                  plan_json(found, report, objective, input, path));
   if (!SearchLimit::interrupted()) return 0;
-  session.warn("interrupted: " + path + " is the best plan found so far");
+  session.warn("interrupted: " + path + " is the best plan found so far; start the command again to search on to the end");
   return static_cast<int>(interrupted_code());
 }
 

@@ -18,8 +18,8 @@ import tempfile
 import threading
 import time
 
-from hostile_faults import FAULTS
-from hostile_world import MARKER, finished_trials, left_processes, save_tensors, temporary_files
+from hostile_faults import FAULTS, STUDY_COMMANDS
+from hostile_world import MARKER, finished_trials, left_processes, save_tensors, temporary_files, trials_so_far
 
 PROGRAM = os.environ["MPTUNE_PROGRAM"]
 PLUGIN = os.path.join(os.environ["MPTUNE_PLUGINS"], "libhostile_plugin.so")
@@ -28,7 +28,8 @@ CORES = sorted(os.sched_getaffinity(0))[:2]
 DEVICES = ",".join(f"cpu:{core}" for core in CORES)
 BUDGET_S = 6
 COMMAND_TABLE = {0, 2, 3, 4, 5, 6, 7, 130, 143}  # 1 is a bug
-VERDICTS = {"compare": {4, 5}, "check": {4}, "tune": {5}, "resume": {5}, "profile": {5}, "import": {5}, "doctor": {7}}
+VERDICTS = {"compare": {4, 5}, "check": {4}, "tune": {5}, "resume": {5}, "profile": {5}, "import": {5}, "doctor": {7},
+            "plan": {130, 143}}  # the best plan found so far is a result
 REMEDY = re.compile(r"(?m)^mptune: (?!warning: ).+: .+; \S")
 STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 TUNE = ["tune", MODEL, "--batch", "8"]
@@ -97,7 +98,8 @@ class Round:
         self.point = ""
         self.good = {0} | VERDICTS.get(self.name.split()[0], set())
         self.environment = {}
-        self.mute = self.deaf = self.may_leave_files = False
+        self.mute = self.deaf = self.may_leave_files = self.may_lose_trials = False
+        self.trials = {}
         self.must_end_by = None
         self.done, self.ran = None, []
         self.complaints = []
@@ -118,6 +120,8 @@ class Round:
         deadline = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
+        if self.name in STUDY_COMMANDS:
+            self.trials = trials_so_far(self.path(self.study))
 
     def again(self):
         return self.arguments + ([] if "--resume" in self.arguments else ["--resume"])
@@ -147,6 +151,8 @@ class Round:
         self.look_at(process, codes)
         if not self.may_leave_files and (files := temporary_files(self.folder)):
             self.complain(f"temporary files are left: {files}")
+        if not self.may_lose_trials:
+            self.expect_kept(self.trials)
 
     def end(self, process, deadline):
         """Waits for the process; ends it where it does not end by itself."""

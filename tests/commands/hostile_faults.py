@@ -173,6 +173,7 @@ def deleted_while_running(what):
                 shutil.rmtree(path, ignore_errors=True)
             elif os.path.exists(path):
                 os.remove(path)
+        round_.may_lose_trials = True
         round_.run(meddle=meddle)
     fault.only = STUDY_COMMANDS
     return fault
@@ -184,6 +185,7 @@ def truncated_while_running(round_):
         path = os.path.join(round_.path(round_.study), "study.sqlite")
         if os.path.exists(path):
             os.truncate(path, round_.random.randrange(1 + os.path.getsize(path)))
+    round_.may_lose_trials = True
     round_.run(meddle=meddle)
 
 

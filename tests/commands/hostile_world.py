@@ -1,5 +1,6 @@
 """What a hostile day needs: the files that commands read, the processes that they start, and what they leave behind."""
 import collections
+import contextlib
 import io
 import os
 import pickle
@@ -98,21 +99,30 @@ def left_processes(marker, seconds=2):
     return left
 
 
+def trials_of(address):
+    """{number: (key of the plan, outcome, times)}; empty where there is no readable study."""
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+            database.execute("BEGIN")
+            return {number: (key, outcome, tuple(value for (value,) in database.execute(
+                "SELECT value_s FROM sample WHERE trial = ? ORDER BY number", (number,))))
+                for number, key, outcome in database.execute("SELECT id, plan_key, outcome FROM trial").fetchall()}
+    except sqlite3.Error:
+        return {}
+
+
+def trials_so_far(study):
+    """Finished trials of a study that a tuner writes to."""
+    return trials_of(f"file:{study}/study.sqlite?mode=ro")
+
+
 def finished_trials(study):
-    """Trials of a study that no tuner writes to: {number: (key of the plan, outcome, times)}. Empty where there is no readable study."""
+    """Finished trials of a study that no tuner writes to, which is left as it is."""
     with tempfile.TemporaryDirectory(prefix="hostile-copy-") as copy:
         for ending in ("", "-wal"):
             if os.path.exists(f"{study}/study.sqlite{ending}"):
                 shutil.copy(f"{study}/study.sqlite{ending}", copy)
-        try:
-            database = sqlite3.connect(f"file:{copy}/study.sqlite?mode=rw", uri=True)
-            trials = {number: (key, outcome, tuple(value for (value,) in database.execute(
-                "SELECT value_s FROM sample WHERE trial = ? ORDER BY number", (number,))))
-                for number, key, outcome in database.execute("SELECT id, plan_key, outcome FROM trial")}
-            database.close()
-            return trials
-        except sqlite3.Error:
-            return {}
+        return trials_of(f"file:{copy}/study.sqlite?mode=rw")
 
 
 def temporary_files(folder):
