@@ -53,6 +53,10 @@ std::optional<Outcome> common_cause(const Outcome& a, const Outcome& b) {
     if (memory->device == std::get<OutOfMemory>(b).device) return OutOfMemory{memory->device, 0, 0};
   }
   if (const auto* late = std::get_if<TimedOut>(&a)) return TimedOut{std::min(late->limit_s, std::get<TimedOut>(b).limit_s)};
+  if (const auto* crash = std::get_if<Crashed>(&a)) {
+    const auto& other = std::get<Crashed>(b);
+    if (crash->signal == other.signal && crash->exit_code == other.exit_code) return Crashed{crash->signal, crash->exit_code, ""};
+  }
   if (std::holds_alternative<WrongResult>(a)) return WrongResult{};
   return std::nullopt;
 }

@@ -79,3 +79,15 @@ class Signals(CommandTest):
             self.assertIn(done.returncode, (0, 5), f"{kill}: {done.stderr}")
             begun_anew += "the study begins anew" in done.stderr
         self.assertGreater(begun_anew, 0)
+
+    def test_a_hang_ends_tune_with_its_budget(self):
+        """The worker would hang for 600 s, in each phase."""
+        for phase, code, words in (("check", 7, "did nothing"), ("measure", 7, "did nothing"), ("series", 6, "timed out"), ("record", 5, None)):
+            start = time.monotonic()
+            done = subprocess.run([PROGRAM, "tune", "toy", "--devices", "sleep:2", "--budget", "3s", "-o", phase], cwd=self.folder, timeout=60,
+                                  env=self.environment(MPTUNE_FAKE="hang-" + phase, MPTUNE_FAKE_PID=os.path.join(self.folder, "pid")),
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertIn(done.returncode, (code, 0) if phase == "record" else (code,), phase + done.stderr)
+            self.assertLess(time.monotonic() - start, 30, phase)
+            if words:
+                self.assertIn(words, done.stderr)

@@ -91,7 +91,7 @@ class Round:
         self.name = self.random.choice([name for name in fitting if not day.command or name == day.command] or fitting)
         words, inputs, self.usual_s = COMMANDS[self.name]
         self.arguments, self.inputs = list(words), list(inputs)
-        if self.name in LONG and self.random.random() < 0.3:
+        if self.name in ("tune", "profile") and self.random.random() < 0.3:
             self.arguments = ["sleep:2" if word == DEVICES else word for word in self.arguments]
         self.json = self.random.random() < 0.3
         self.study = "new.study" if self.name == "tune" else "s.study"

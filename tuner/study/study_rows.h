@@ -33,7 +33,7 @@ class StudyRows {
   /// Not empty, short, without control characters.
   [[nodiscard]] std::string name(int column);
   [[nodiscard]] std::string text(int column);
-  /// Text for people: control characters become spaces, and what is too long is cut.
+  /// Text for people: made printable, and what is too long is cut.
   [[nodiscard]] std::string words(int column);
 
   /// Throws Error: "the study is damaged: value_s is -1, `wanted`", for "not a number from 0 to 10".
