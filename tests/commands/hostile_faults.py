@@ -149,6 +149,7 @@ def plug_in(round_):
     calls = 1 if place == "factory" else int(2 ** round_.random.uniform(0, 10))
     round_.environment["MPTUNE_HOSTILE_PLUGIN"] = round_.point = f"{kind}@{place}:{calls}"
     round_.arguments = ["./net.so" if word == round_.day.model else word for word in round_.arguments]
+    round_.environment["MPTUNE_PATIENCE"] = "10"
     round_.run(more_s=12 if kind == "loop" else 0)
 
 

@@ -98,7 +98,8 @@ SilenceVerdict WorkerWatch::look(pid_t worker) {
   signs.beat_s = board_.beat_s();
   signs.last_change_s = board_.last_change_s();
   signs.activities = board_.activities();
-  for (ThreadActivity& activity : signs.activities) activity.patience_s = std::max(activity.patience_s, asked_patience());
+  if (const double asked_s = asked_patience(); asked_s > 0)
+    for (ThreadActivity& activity : signs.activities) activity.patience_s = asked_s;
   if (signs.now_s - last_life(signs) > kLifeless) {
     const char state = state_of(worker);
     signs.stopped = state == 'T';
