@@ -65,7 +65,7 @@ class Signals(CommandTest):
         draw = random.Random(5)
         arguments = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "1", "--schedule", "1f1b", "--microbatches", "4"]
         begun_anew = 0
-        for kill in range(20):
+        for kill in range(10):
             study = os.path.join(self.folder, f"{kill}.study")
             process = subprocess.Popen([PROGRAM, *arguments, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
                                        env=self.environment())
