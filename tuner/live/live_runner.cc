@@ -130,8 +130,8 @@ class SeriesRun {
     const Silence silence = end.silence.silence;
     if (silence == Silence::stopped || silence == Silence::lifeless) return Environment{"mptune-worker " + silence_text(end.silence)};
     if (!end.timed_out) return Crashed{end.signal, end.exit_code, end.doing};
-    const bool endless = silence == Silence::endless_activity;
-    return TimedOut{endless ? end.silence.limit_s : series_.step_limit_s, endless ? end.silence.doing : end.doing};
+    if (silence == Silence::none) return TimedOut{series_.step_limit_s, end.doing};
+    return TimedOut{end.silence.seconds, end.silence.doing.empty() ? end.doing : end.silence.doing};
   }
 
   void keep_what_is_measured() {

@@ -60,10 +60,11 @@ double activity_limit(const ThreadActivity& activity) {
 }
 
 SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits) {
-  const double lifeless_s = age(last_life(signs), signs);
-  if (lifeless_s > kLifeless && signs.stopped) return {Silence::stopped, "", lifeless_s, kLifeless};
-  if (lifeless_s > kLifeless && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, kLifeless};
   const bool at_end = limits.ends_s > 0 && signs.now_s >= limits.ends_s;
+  const double lifeless_s = age(last_life(signs), signs);
+  const double least_s = at_end ? kPatienceAtEnd : kLifeless;
+  if (lifeless_s > least_s && signs.stopped) return {Silence::stopped, "", lifeless_s, least_s};
+  if (lifeless_s > least_s && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, least_s};
   SilenceVerdict gravest;
   for (const ThreadActivity& activity : signs.activities) {
     SilenceVerdict verdict = judge_activity(activity, signs, at_end);
@@ -100,7 +101,7 @@ SilenceVerdict WorkerWatch::look(pid_t worker) {
   signs.activities = board_.activities();
   if (const double asked_s = asked_patience(); asked_s > 0)
     for (ThreadActivity& activity : signs.activities) activity.patience_s = asked_s;
-  if (signs.now_s - last_life(signs) > kLifeless) {
+  if (signs.now_s - last_life(signs) > kPatienceAtEnd) {
     const char state = state_of(worker);
     signs.stopped = state == 'T';
     signs.debugged = state == 't';

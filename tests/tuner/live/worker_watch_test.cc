@@ -87,6 +87,11 @@ TEST(WorkerWatch, AtTheEndOfTheTimeSilenceIsShort) {
   EXPECT_EQ(silence_of(signs, over), Silence::none);
   signs.last_reply_s = signs.last_change_s = kNow - 3.1;
   EXPECT_EQ(silence_of(signs, over), Silence::quiet);
+  signs.beat_s = kNow - 3.1;
+  EXPECT_EQ(silence_of(signs, over), Silence::lifeless);
+  signs.stopped = true;
+  EXPECT_EQ(silence_of(signs, over), Silence::stopped);
+  EXPECT_EQ(silence_of(signs, later), Silence::none);
 }
 
 }  // namespace
