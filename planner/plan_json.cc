@@ -10,7 +10,6 @@
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/sha256.h"
-#include "profiler/base/text.h"
 
 namespace mptune::planner {
 namespace {

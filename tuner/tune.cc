@@ -180,18 +180,13 @@ class Tuner {
       if (free_s < trial_cost(candidate->prediction.step_s)) break;
       const Trial& trial = try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s);
       search.observe(trial);
-      killed = was_killed(trial) ? killed + 1 : 0;
+      killed = was_killed(trial.outcome) ? killed + 1 : 0;
       if (killed == kMostKilled) {
         reason = "two plans in a row were killed, by another program or for lack of memory (dmesg tells): cap the devices with --memory";
         break;
       }
     }
     study_.set_stop_reason(reason);
-  }
-
-  [[nodiscard]] static bool was_killed(const Trial& trial) {
-    const auto* crashed = std::get_if<Crashed>(&trial.outcome);
-    return crashed != nullptr && crashed->signal == SIGKILL;
   }
 
   void run_final() {

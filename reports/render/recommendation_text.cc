@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 
 #include "planner/search/search.h"
 #include "profiler/base/text.h"
@@ -120,8 +119,8 @@ struct RemedyOfFailure {
   std::string operator()(const tuner::NonFinite&) const { return "lower --lr or check the data"; }
   std::string operator()(const tuner::Environment&) const { return "see `mptune doctor`"; }
   std::string operator()(const tuner::Crashed& crash) const {
-    return crash.signal == SIGKILL ? "look into the kernel's log (dmesg), or cap the devices with --memory"
-                                   : "find out with `mptune run --plan` what fails";
+    return tuner::was_killed(crash) ? "look into the kernel's log (dmesg), or cap the devices with --memory"
+                                    : "find out with `mptune run --plan` what fails";
   }
   template <class Other>
   std::string operator()(const Other&) const {

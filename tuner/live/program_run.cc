@@ -11,11 +11,11 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <thread>
 
 #include "profiler/base/error.h"
+#include "tuner/live/process_state.h"
 
 extern char** environ;
 
@@ -74,17 +74,6 @@ pid_t start(std::vector<std::string> words, const ProgramOptions& options) {
   return pid;
 }
 
-// Parent of a process that is not a zombie, -1 where there is none.
-pid_t living_parent(const std::filesystem::path& process) {
-  std::ifstream file(process / "stat");
-  std::string text;
-  std::getline(file, text, '\0');
-  // The name before the bracket may hold anything.
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= text.size() || text[name_end + 2] == 'Z') return -1;
-  return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
-}
-
 // All living processes that descend from this one.
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
@@ -92,7 +81,8 @@ std::vector<pid_t> descendants() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string name = entry.path().filename().string();
     if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) continue;
-    if (const pid_t parent = living_parent(entry.path()); parent > 0) children.emplace(parent, static_cast<pid_t>(std::stol(name)));
+    const auto process = static_cast<pid_t>(std::stol(name));
+    if (const auto about = state_of_process(process); about && about->state != 'Z') children.emplace(about->parent, process);
   }
   std::vector<pid_t> found{getpid()};
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -36,7 +36,7 @@ struct DeathCircumstances {
 /// | any other signal or exit code                | a mistake of ours                          | internal        |
 [[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances);
 
-/// Why a worker was ended that was silent, in a clause without its name: "it was stopped by a signal (SIGSTOP) for 10 s".
+/// Why a worker was ended that was silent, in a clause without its name: "was stopped by a signal (SIGSTOP) for 10 s".
 [[nodiscard]] std::string silence_text(const SilenceVerdict& silence);
 
 /// True if a signal that no program sends itself ended the worker.

@@ -1,10 +1,11 @@
 #include "tuner/live/worker_watch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <utility>
+
+#include "tuner/live/messages.h"
+#include "tuner/live/process_state.h"
 
 namespace mptune::tuner {
 namespace {
@@ -31,21 +32,7 @@ SilenceVerdict judge_activity(const ThreadActivity& activity, const WorkerSigns&
   return {};
 }
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 constexpr double kGap = 1;  // looks so far apart mean that this process was stopped itself
-
-/// The process's state as /proc has it: 'T' stopped by a signal, 't' by a debugger; ' ' where it is gone.
-char state_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text;
-  std::getline(file, text, '\0');
-  // The name before the bracket may hold anything.
-  const auto name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? ' ' : text[name_end + 2];
-}
 
 /// What the user allows anything to take the first time, by MPTUNE_PATIENCE; 0: nothing said.
 double asked_patience() {
@@ -70,11 +57,11 @@ SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits)
     SilenceVerdict verdict = judge_activity(activity, signs, at_end);
     if (verdict.silence > gravest.silence) gravest = std::move(verdict);
   }
-  if (gravest.silence == Silence::endless_activity || !signs.activities.empty()) return gravest;
+  if (!signs.activities.empty()) return gravest;
   const double quiet_s = age(std::max(signs.last_reply_s, signs.last_change_s), signs);
   const double limit_s = at_end ? std::min(limits.quiet_s, kPatienceAtEnd) : limits.quiet_s;
   if (quiet_s > limit_s) return {Silence::quiet, "", quiet_s, limit_s};
-  return gravest;
+  return {};
 }
 
 bool ends_worker(Silence silence) {
@@ -82,15 +69,15 @@ bool ends_worker(Silence silence) {
 }
 
 WorkerWatch::WorkerWatch(WaitOptions options)
-    : options_(std::move(options)), last_look_s_(steady_seconds()), last_reply_s_(last_look_s_), watched_since_s_(last_look_s_) {}
+    : options_(std::move(options)), last_look_s_(monotonic_seconds()), last_reply_s_(last_look_s_), watched_since_s_(last_look_s_) {}
 
 void WorkerWatch::note_reply() {
-  last_reply_s_ = steady_seconds();
+  last_reply_s_ = monotonic_seconds();
 }
 
 SilenceVerdict WorkerWatch::look(pid_t worker) {
   WorkerSigns signs;
-  signs.now_s = steady_seconds();
+  signs.now_s = monotonic_seconds();
   missed_s_ = signs.now_s - last_look_s_ > kGap ? signs.now_s - last_look_s_ : 0;
   if (missed_s_ > 0) watched_since_s_ = signs.now_s;
   last_look_s_ = signs.now_s;
@@ -102,9 +89,9 @@ SilenceVerdict WorkerWatch::look(pid_t worker) {
   if (const double asked_s = asked_patience(); asked_s > 0)
     for (ThreadActivity& activity : signs.activities) activity.patience_s = asked_s;
   if (signs.now_s - last_life(signs) > kPatienceAtEnd) {
-    const char state = state_of(worker);
-    signs.stopped = state == 'T';
-    signs.debugged = state == 't';
+    const ProcessState process = state_of_process(worker).value_or(ProcessState{});
+    signs.stopped = process.state == 'T';
+    signs.debugged = process.state == 't';
   }
   SilenceVerdict verdict = judge_silence(signs, options_.limits);
   if (verdict.silence == Silence::long_activity) tell_once(verdict);

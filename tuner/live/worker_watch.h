@@ -35,8 +35,8 @@ enum class Silence {
   long_activity,     ///< the user should know; the worker may go on
   endless_activity,  ///< something takes longer than it may
   quiet,             ///< no reply, and no thread began or ended anything
-  stopped,           ///< by a signal, for kLifeless
-  lifeless,          ///< no beat for kLifeless
+  stopped,           ///< by a signal, for kLifeless; at the end of the time kPatienceAtEnd
+  lifeless,          ///< no beat for as long
 };
 
 struct SilenceVerdict {

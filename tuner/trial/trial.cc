@@ -42,7 +42,7 @@ std::string timed_out_text(const TimedOut& outcome) {
 
 std::string crashed_text(const Crashed& outcome) {
   const std::string during = outcome.doing.empty() ? "" : " in " + outcome.doing;
-  if (outcome.signal == SIGKILL) return "killed (signal 9), by another program or for lack of memory" + during;
+  if (was_killed(outcome)) return "killed (signal 9), by another program or for lack of memory" + during;
   if (outcome.signal != 0) return "crashed by signal " + std::to_string(outcome.signal) + during;
   return "crashed with exit code " + std::to_string(outcome.exit_code) + during;
 }
@@ -81,6 +81,11 @@ std::optional<OutOfMemory> over_cap(const Plan& plan, const Prediction& predicti
 }
 
 }  // namespace
+
+bool was_killed(const Outcome& outcome) {
+  const auto* crashed = std::get_if<Crashed>(&outcome);
+  return crashed != nullptr && crashed->signal == SIGKILL;
+}
 
 std::string outcome_class(const Outcome& outcome) {
   return kOutcomeNames[outcome.index()];

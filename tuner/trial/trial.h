@@ -63,6 +63,8 @@ inline constexpr std::array kOutcomeNames = {"measured",   "out_of_memory", "tim
                                              "non_finite", "infeasible",    "interrupted", "environment"};
 static_assert(kOutcomeNames.size() == std::variant_size_v<Outcome>);
 
+/// True if another program, or the kernel for lack of memory, killed the worker.
+[[nodiscard]] bool was_killed(const Outcome& outcome);
 /// One of kOutcomeNames.
 [[nodiscard]] std::string outcome_class(const Outcome& outcome);
 /// The alternative of this name with its defaults; empty where there is none.

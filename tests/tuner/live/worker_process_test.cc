@@ -13,23 +13,16 @@
 #include "profiler/base/index.h"
 #include "tests/support/error_of.h"
 #include "tests/support/tuner_fakes.h"
-#include "tuner/live/live_runner.h"
+#include "tests/tuner/live/worker_fixture.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/trial/plan_failed.h"
 
 namespace mptune::tuner {
 namespace {
 
-const char* const kFake = MPTUNE_SOURCE_DIR "/tests/support/tuner_fake_worker.py";
-
 const char* const kActing = MPTUNE_BINARY_DIR "/bin/acting_worker";
 
 using testing::error_of;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool alive(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
@@ -42,38 +35,6 @@ bool gone_soon(pid_t pid) {
   for (int i = 0; i < 200 && alive(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return !alive(pid);
 }
-
-class Worker : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ::setenv("MPTUNE_WORKER", kFake, 1);
-    interrupt_flag() = 0;
-  }
-  void TearDown() override {
-    for (const char* name : {"MPTUNE_WORKER", "MPTUNE_FAKE", "MPTUNE_FAKE_WARM_UPS", "OMP_PROC_BIND", "OMP_NUM_THREADS", "MPTUNE_KEEP"})
-      ::unsetenv(name);
-    interrupt_flag() = 0;
-  }
-  static void behave(const std::string& mode) { ::setenv("MPTUNE_FAKE", mode.c_str(), 1); }
-
-  static Reply reply(WorkerProcess& worker) {
-    auto next = worker.next(20, interrupt_flag());
-    if (auto* end = std::get_if<WorkerEnd>(&next)) {
-      ADD_FAILURE() << "ended: " << end->last_words;
-      return Done{};
-    }
-    return std::get<Reply>(next);
-  }
-  static WorkerEnd end(WorkerProcess& worker, double timeout_s = 20) {
-    while (true) {
-      auto next = worker.next(timeout_s, interrupt_flag());
-      if (auto* how = std::get_if<WorkerEnd>(&next)) return *how;
-    }
-  }
-  static pid_t pid_from(const Reply& said) { return std::stoi(std::get<Progress>(said).what.substr(4)); }
-
-  const Request request_ = DoctorRequest{};
-};
 
 TEST_F(Worker, SaysHelloAnswersAndIsDone) {
   behave("progress");
@@ -312,98 +273,6 @@ TEST_F(Worker, CallWorkerTurnsEveryEndIntoAnError) {
   EXPECT_EQ(error_of([&] { call(20); }).code(), ExitCode::interrupted);
 }
 
-// ---- a series across workers ----
-
-Series series_of(const std::vector<std::string>& names, int rounds) {
-  Series series;
-  Prediction prediction;
-  prediction.step_s = 1;
-  int cut = 1;
-  for (const std::string& name : names) series.entries.push_back({name, testing::fake_plan(cut++, 4), prediction});
-  series.rounds = rounds;
-  series.step_limit_s = 20;
-  return series;
-}
-
-int count_samples(const Trial& trial) {
-  return static_cast<int>(std::get<Measured>(trial.outcome).step_s.size());
-}
-
-TEST_F(Worker, SeriesBringsATrialPerEntry) {
-  int steps = 0;
-  LiveRunner runner({}, [&](const Series&, const StepTimed&) { ++steps; });
-  const auto trials = runner.run(series_of({"ok", "oom", "fine"}, 5));
-  ASSERT_EQ(trials.size(), 3u);
-  EXPECT_EQ(trials[0].name, "ok");
-  EXPECT_EQ(trials[0].prediction->step_s, 1);
-  EXPECT_EQ(trials[0].plan, testing::fake_plan(1, 4));
-  EXPECT_EQ(trials[0].plan_key.size(), 12u);
-  EXPECT_EQ(count_samples(trials[0]), 5);
-  EXPECT_EQ(std::get<Measured>(trials[2].outcome).peak_bytes, (std::vector<std::int64_t>{7, 8}));
-  EXPECT_EQ(outcome_class(trials[1].outcome), "out_of_memory");
-  EXPECT_EQ(steps, 10);
-}
-
-TEST_F(Worker, CrashedEntryIsBlamedAndTheOthersGoOn) {
-  for (const std::string name : {"segv@0", "exit@1", "segv@2", "exit@5"}) {
-    for (std::size_t place = 0; place < 3; ++place) {
-      std::vector<std::string> names{"a", "b"};
-      names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), name);
-      LiveRunner runner({}, {});
-      const auto trials = runner.run(series_of(names, 6));
-      for (std::size_t i = 0; i < 3; ++i) {
-        if (i == place) {
-          ASSERT_EQ(outcome_class(trials[i].outcome), "crashed") << name << " at " << place;
-          continue;
-        }
-        ASSERT_EQ(outcome_class(trials[i].outcome), "measured") << name << " at " << place;
-        const Samples& samples = std::get<Measured>(trials[i].outcome).step_s;
-        ASSERT_EQ(samples.size(), 6u) << name << " at " << place;
-        for (int r = 0; r < 6; ++r) EXPECT_EQ(samples.values[as_index(r)].round, r);
-        for (std::size_t r = 1; r < 6; ++r) EXPECT_GT(samples.values[r].started, samples.values[r - 1].started);
-      }
-    }
-  }
-}
-
-TEST_F(Worker, CulpritOfAWarmUpStepIsKnown) {
-  for (std::size_t place = 0; place < 3; ++place) {
-    std::vector<std::string> names{"a", "b"};
-    names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), "exit@w");
-    LiveRunner runner({}, {});
-    const auto trials = runner.run(series_of(names, 2));
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(outcome_class(trials[i].outcome), i == place ? "crashed" : "measured") << place;
-    EXPECT_EQ(std::get<Crashed>(trials[place].outcome).exit_code, 3);
-  }
-}
-
-TEST_F(Worker, HangingEntryTimesOutAndTheOthersGoOn) {
-  Series series = series_of({"ok", "hang@1"}, 3);
-  series.step_limit_s = 0.2;
-  LiveRunner runner({}, {});
-  const auto trials = runner.run(series);
-  EXPECT_EQ(trials[1].outcome, Outcome(TimedOut{0.2}));
-  EXPECT_EQ(count_samples(trials[0]), 3);
-}
-
-TEST_F(Worker, AtTheEndOfTheTimeAHangEndsTheSeriesAndMeasuredStepsStay) {
-  const auto start = Clock::now();
-  WaitOptions wait;
-  wait.limits.ends_s = monotonic_seconds() + 0.5;
-  LiveRunner runner({}, {}, wait);
-  const auto trials = runner.run(series_of({"ok", "hang@2", "late"}, 1000));
-  EXPECT_LT(seconds_since(start), 0.5 + kPatienceAtEnd + 5) << "the limit of a step is 20 s";
-  EXPECT_EQ(outcome_class(trials[1].outcome), "timed_out");
-  EXPECT_GE(count_samples(trials[0]), 2);
-  EXPECT_GE(count_samples(trials[2]), 2);
-}
-
-TEST_F(Worker, WorkerThatDiesBeforeTheFirstStepEndsTheSeries) {
-  behave("segv");
-  LiveRunner runner({}, {});
-  for (const Trial& trial : runner.run(series_of({"a", "b"}, 3))) EXPECT_EQ(trial.outcome, Outcome(Crashed{SIGSEGV, 0}));
-}
-
 TEST_F(Worker, FailureOfThePlanArrivesTyped) {
   const Error error("out of memory", "cpu:1", "use less", ExitCode::infeasible);
   const OutOfMemory memory{"cpu:1", 5, 4};
@@ -416,24 +285,6 @@ TEST_F(Worker, FailureOfThePlanArrivesTyped) {
     EXPECT_EQ(failed.code(), ExitCode::infeasible);
   }
   EXPECT_EQ(error_of([] { throw_failed({"no such model", "nonsense", "see mptune models", 2, std::nullopt}); }).code(), ExitCode::usage);
-}
-
-TEST_F(Worker, InterruptedSeriesReturnsWhatItHas) {
-  // Interrupted in the first round; the second never ends.
-  LiveRunner runner({}, [](const Series&, const StepTimed&) { interrupt_flag() = SIGINT; });
-  const auto trials = runner.run(series_of({"oom", "hang@1"}, 3));
-  EXPECT_EQ(outcome_class(trials[0].outcome), "out_of_memory");
-  EXPECT_EQ(outcome_class(trials[1].outcome), "interrupted");
-}
-
-TEST_F(Worker, BrokenMachineEndsTheSeriesWithAnError) {
-  behave("loader");
-  LiveRunner runner({}, {});
-  EXPECT_EQ(error_of([&] { static_cast<void>(runner.run(series_of({"ok"}, 1))); }).code(), ExitCode::environment);
-  behave("failed");
-  EXPECT_EQ(error_of([&] { static_cast<void>(runner.run(series_of({"ok"}, 1))); }).code(), ExitCode::usage);
-  behave("deaf");
-  EXPECT_EQ(error_of([&] { static_cast<void>(runner.run(series_of({"ok"}, 1))); }).code(), ExitCode::internal);
 }
 
 }  // namespace
