@@ -110,6 +110,7 @@ StudyReport build_study_report(const tuner::Recommendation& recommendation, cons
   report.recommendation = recommendation;
   report.trials = trials;
   report.co_running_slowdown = profile.co_running_slowdown;
+  report.refit = tuner::refit(profile, trials);
   std::vector<Candidate> swept;
   if (recommendation.best_pipeline) {
     const Plan& best = recommendation.best_pipeline->trial.plan;

@@ -11,6 +11,7 @@
 #include "profiler/analyze/quality_objection.h"
 #include "profiler/store/store.h"
 #include "tuner/recommend.h"
+#include "tuner/search/refit.h"
 #include "tuner/trial/trial.h"
 
 namespace mptune::reports {
@@ -126,6 +127,7 @@ struct StudyReport {
   std::optional<LimitShare> pipeline_limit;  ///< of the best pipeline, where that is another plan
   double co_running_slowdown = 1;
   std::string stop_reason;
+  std::optional<tuner::Refit> refit;  ///< what the trials taught the simulator
   double lower_bound_s = 0;
   double gap = 0;
   StagesPerDevice stages_per_device;

@@ -19,7 +19,7 @@ struct OnlyFinalist {};
 struct FastestOf {
   int plans = 0;  ///< benchmarked interleaved
 };
-enum class TieBreak { less_memory, fewer_copies, familiar };
+enum class TieBreak { less_memory, fewer_copies, familiar, smaller_prediction };
 /// As fast as the fastest plan within what was measured; chosen for something else.
 struct AsFastAs {
   Plan fastest;
@@ -64,7 +64,12 @@ struct BestInHalfMemory {
 struct NothingBeatsBaselines {
   bool all_measured = true;  ///< every baseline was
 };
-using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines>;
+/// Other plans of the final series whose steps are as long.
+struct AsFastAsOthers {
+  std::vector<std::string> plans;  ///< names of baselines, descriptions of others
+  double within = 0;               ///< share of the step by which they may differ, with 95 % confidence
+};
+using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines, AsFastAsOthers>;
 
 // ---- what may be wrong with the recommendation ----
 struct PredictionOff {
@@ -105,8 +110,17 @@ struct FasterPlansFailed {
   double time_ratio = 1;  ///< least predicted step of them over that of the recommended plan
   Outcome cause;
 };
-using Warning = std::variant<PredictionOff, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf, BaselinesFailed, BaselinesNotTried,
-                             FinalistsFailed, FasterPlansFailed>;
+/// The final series was disturbed.
+struct NoisySeries {
+  Noise noise;
+};
+/// Steps of a plan come in two lengths.
+struct StepsInTwoModes {
+  Plan plan;
+  TwoModes modes;
+};
+using Warning = std::variant<PredictionOff, NoisySeries, StepsInTwoModes, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf, BaselinesFailed,
+                             BaselinesNotTried, FinalistsFailed, FasterPlansFailed>;
 
 // ---- kinds of parallelism ----
 struct TrialFailed {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "planner/search/search.h"
@@ -13,6 +14,11 @@ namespace mptune::tuner {
 namespace {
 
 constexpr double kSame = 0.02;
+// A rival that may be faster by more is worth another measurement.
+constexpr double kAtStake = 0.05;
+// The fastest of several plans was lucky more often than one plan is: it is called faster than the best baseline only where this interval
+// says so, not that of 95 %. Of equal plans, fewer than 5 % are then called faster (equal_plans_test.cc).
+constexpr double kConfidenceOfChoice = 0.975;
 constexpr double kPredictionOff = 0.15;
 constexpr int kEnoughPairs = 10;
 
@@ -53,6 +59,11 @@ Speedup speedup(const Finalist& baseline, const Finalist& candidate) {
   return paired_speedup(baseline.measured->step_s, candidate.measured->step_s);
 }
 
+/// Of the recommended plan over a baseline.
+Speedup speedup_of_choice(const Finalist& baseline, const Finalist& chosen) {
+  return paired_speedup(baseline.measured->step_s, chosen.measured->step_s, kConfidenceOfChoice);
+}
+
 // Not measurably slower than the fastest, and at most 2 % slower by the estimate.
 bool ties(const Finalist& fastest, const Finalist& other) {
   const Speedup behind = speedup(other, fastest);
@@ -60,12 +71,18 @@ bool ties(const Finalist& fastest, const Finalist& other) {
   return behind.verdict == Verdict::ambiguous && behind.estimate <= 1 + kSame;
 }
 
-// Prefers less memory, then fewer copies, then a baseline.
+double predicted_step(const Finalist& finalist) {
+  return finalist.trial->prediction ? finalist.trial->prediction->step_s : std::numeric_limits<double>::infinity();
+}
+
+// Prefers less memory, then fewer copies, then a baseline, then the smaller prediction. Between equals the shortest measured step would
+// be luck, and the speed-up of a lucky plan is over-estimated.
 bool preferred(const Finalist& a, const Finalist& b) {
   const double larger = static_cast<double>(std::max(a.peak_bytes, b.peak_bytes));
   if (std::abs(static_cast<double>(a.peak_bytes - b.peak_bytes)) > kSame * larger) return a.peak_bytes < b.peak_bytes;
   if (a.copies != b.copies) return a.copies < b.copies;
-  return a.is_baseline() && !b.is_baseline();
+  if (a.is_baseline() != b.is_baseline()) return a.is_baseline();
+  return predicted_step(a) < predicted_step(b);
 }
 
 /// `among` is ordered by time and not empty. Appends why the choice is not simply the fastest.
@@ -80,7 +97,8 @@ Finalist choose(const std::vector<Finalist>& among, std::vector<Reason>& reasons
   reasons.emplace_back(AsFastAs{.fastest = fastest.trial->plan,
                                 .by = memory                           ? TieBreak::less_memory
                                       : chosen.copies < fastest.copies ? TieBreak::fewer_copies
-                                                                       : TieBreak::familiar});
+                                      : chosen.is_baseline()           ? TieBreak::familiar
+                                                                       : TieBreak::smaller_prediction});
   return chosen;
 }
 
@@ -106,7 +124,7 @@ RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& fi
   plan.peak_bytes = peak_bytes_of(*finalist.trial);
   plan.reasons = std::move(reasons);
   if (const auto baseline = best_other_baseline(finalists, finalist)) {
-    const Speedup over = speedup(*baseline, finalist);
+    const Speedup over = speedup_of_choice(*baseline, finalist);
     plan.verdict = over.verdict;
     plan.reasons.emplace_back(OverBaseline{baseline->trial->name, over});
   }
@@ -153,15 +171,27 @@ std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const C
   return advice;
 }
 
-/// Plans that may still be more than 2 % faster than the recommended one.
+/// Plans that may still be more than 5 % faster than the recommended one.
 std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
     const Speedup ahead = speedup(rival, recommended);
     constexpr int kPairsOfAnInterval = 2;
     if (ahead.verdict == Verdict::unknown) return ahead.pairs < kPairsOfAnInterval || ahead.ci95.low < 1;
-    return ahead.verdict == Verdict::ambiguous && ahead.ci95.low < 1 - kSame;
+    return (ahead.verdict == Verdict::ambiguous || ahead.verdict == Verdict::slow) && ahead.ci95.low < 1 - kAtStake;
   });
+}
+
+/// Plans whose steps are as long as the recommended one's within 5 %, with 95 % confidence.
+AsFastAsOthers equivalents_of(const std::vector<Finalist>& finalists, const Finalist& recommended) {
+  AsFastAsOthers alike{.plans = {}, .within = kAtStake};
+  for (const Finalist& other : finalists) {
+    if (other.trial->plan_key == recommended.trial->plan_key) continue;
+    const Speedup behind = speedup(other, recommended);
+    if (behind.verdict == Verdict::unknown || behind.ci95.low < 1 - kAtStake || behind.ci95.high > 1 + kAtStake) continue;
+    alike.plans.push_back(other.is_baseline() ? other.trial->name : describe(other.trial->plan));
+  }
+  return alike;
 }
 
 std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const Choice& choice, const std::vector<Finalist>& rivals) {
@@ -173,6 +203,9 @@ std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const C
     if (std::abs(finalist.step_s - predicted) <= kPredictionOff * finalist.step_s) continue;
     warnings.emplace_back(PredictionOff{finalist.trial->plan, predicted, finalist.step_s});
   }
+  if (const Noise& noise = choice.recommended.measured->noise; noise.worst) warnings.emplace_back(NoisySeries{noise});
+  for (const Finalist& finalist : finalists)
+    if (const auto modes = two_modes(finalist.measured->step_s)) warnings.emplace_back(StepsInTwoModes{finalist.trial->plan, *modes});
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
   if (rounds < kEnoughPairs) warnings.emplace_back(FewRounds{rounds, kEnoughPairs});
   if (!rivals.empty()) warnings.emplace_back(Undecided{rivals.front().trial->plan});
@@ -185,8 +218,8 @@ std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const
   for (const Trial& trial : trials) {
     const auto found = std::find_if(finalists.begin(), finalists.end(), [&](const Finalist& f) { return f.trial == &trial; });
     if (found == finalists.end() || !found->is_baseline()) continue;
-    baselines.push_back(
-        {trial.name, trial, found->step_s, interval95(found->measured->step_s), peak_bytes_of(trial), speedup(*found, recommended)});
+    baselines.push_back({trial.name, trial, found->step_s, interval95(found->measured->step_s), peak_bytes_of(trial),
+                         speedup_of_choice(*found, recommended)});
   }
   return baselines;
 }
@@ -227,6 +260,8 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
                             {.several = finalists.size() > 1 || not_benchmarked.empty(),
                              .all_baselines = result.unmeasured.baselines.empty(),
                              .all_plans = result.unmeasured.baselines.empty() && gaps.empty()});
+  if (AsFastAsOthers alike = equivalents_of(finalists, choice.recommended); !alike.plans.empty())
+    result.advice.emplace_back(std::move(alike));
   result.warnings = warnings_of(finalists, choice, rivals);
   if (!not_benchmarked.empty()) result.warnings.emplace_back(NoTimeToMeasure{not_benchmarked});
   result.warnings.insert(result.warnings.end(), gaps.begin(), gaps.end());

@@ -63,7 +63,7 @@ struct Recommendation {
   KindComparison kinds;                             ///< filled by compare_kinds
   std::vector<PlanAdvice> advice;
   std::vector<Warning> warnings;
-  bool decided = true;  ///< false: finalists undecided at the end of the budget
+  bool decided = true;  ///< false: at the end of the budget another finalist may still be more than 5 % faster
 };
 
 /// Chooses from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.

@@ -17,6 +17,7 @@
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
 #include "tuner/live/worker_process.h"
+#include "tuner/search/refit.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::tuner {
@@ -25,13 +26,14 @@ namespace {
 constexpr double kCheckShare = 0.1;
 constexpr double kProfileShare = 0.25;
 constexpr double kSearchShare = 0.1;
+constexpr double kSearchAgainShare = 0.05;
 constexpr double kRecordShare = 0.15;  // of the budget, at most
 constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
 constexpr double kRecordMargin = 1.25;
 // Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
 constexpr double kBuildShare = 0.5;
 constexpr int kLeastFinalRounds = 12;
-constexpr int kFewFinalRounds = 5;  // what a verdict needs; see rounds_to_leave
+constexpr int kFewFinalRounds = 6;  // what a verdict needs; see rounds_to_leave
 constexpr int kMostFinalRounds = 40;
 constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
@@ -49,7 +51,7 @@ class Tuner {
     profile_ = obtain_profile();
     space_ = options_.space;
     std::erase_if(space_.variants, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
-    search_ = search();
+    search_ = search(profile_, kSearchShare);
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
@@ -135,12 +137,12 @@ class Tuner {
     return planner::with_pool_devices(services_.measure(kProfileShare * options_.budget_s));
   }
 
-  [[nodiscard]] SearchResult search() const {
+  [[nodiscard]] SearchResult search(const Profile& profile, double share) const {
     report_progress("search");
     const double start_s = elapsed();
     SearchSpace space = options_.space;
-    space.stop = [&](double part) { return elapsed() - start_s >= part * kSearchShare * options_.budget_s; };
-    return search_plans(space, profile_);
+    space.stop = [&](double part) { return elapsed() - start_s >= part * share * options_.budget_s; };
+    return search_plans(space, profile);
   }
 
   void try_baselines() {
@@ -168,18 +170,21 @@ class Tuner {
   void explore() {
     TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
     for (const Trial& trial : trials_) search.observe(trial);
+    learn(search);
     std::string reason = "the budget for trials is spent";
     int killed = 0;  // trials in a row
     while (true) {
-      const auto candidate = search.next();
+      auto candidate = search.next();
+      if (!candidate && search_again(search)) candidate = search.next();
       if (!candidate) {
         reason = search.stop_reason();
         break;
       }
       const double free_s = left() - series_cost(final_entries(), rounds_to_leave(candidate->plan)) - record_reserve();
       if (free_s < trial_cost(candidate->prediction.step_s)) break;
-      const Trial& trial = try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s);
+      const Trial& trial = try_plan(kCandidateName, candidate->plan, prediction_of(candidate->plan), free_s);
       search.observe(trial);
+      learn(search);
       killed = was_killed(trial.outcome) ? killed + 1 : 0;
       if (killed == kMostKilled) {
         reason = "two plans in a row were killed, by another program or for lack of memory (dmesg tells): cap the devices with --memory";
@@ -187,6 +192,22 @@ class Tuner {
       }
     }
     study_.set_stop_reason(reason);
+  }
+
+  /// Corrects the simulator by all trials so far, so that the next one is chosen by better predictions.
+  void learn(TrialSearch& search) {
+    const std::optional<Refit> fitted = refit(profile_, trials_);
+    if (!fitted) return;
+    learnt_ = with_factors(profile_, fitted->factors);
+    search.predict_again([this](const Plan& plan) { return tuner::prediction_of(plan, *learnt_); });
+  }
+
+  /// Once no known plan can win: the plans that the corrected simulator finds. False where it is not corrected or was asked before.
+  bool search_again(TrialSearch& search) {
+    if (!learnt_ || searched_again_ || left() <= kSearchAgainShare * options_.budget_s) return false;
+    searched_again_ = true;
+    search.add(this->search(*learnt_, kSearchAgainShare).ranked);
+    return true;
   }
 
   void run_final() {
@@ -382,6 +403,8 @@ class Tuner {
   Profile profile_;
   SearchSpace space_;  ///< without memory formats that were not measured
   SearchResult search_;
+  std::optional<Profile> learnt_;  ///< corrected by the trials
+  bool searched_again_ = false;
   std::vector<NamedPlan> baselines_;
   std::vector<Trial> trials_;
   double overhead_s_ = 0;

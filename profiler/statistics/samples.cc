@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "profiler/base/index.h"
 
@@ -28,17 +29,16 @@ double quantile(const std::vector<double>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-// Largest k >= 1 with 2 P(Binomial(n, 1/2) < k) <= 0.05: [k-th smallest, k-th largest] then covers the median in 95 % of cases.
-// 0 if not even minimum and maximum reach 95 %.
-std::size_t order_statistic95(std::size_t n) {
-  const auto size = static_cast<double>(n);
-  double below = 0;
-  for (std::size_t k = 0; k < n; ++k) {
-    const auto taken = static_cast<double>(k);
-    below += std::exp(std::lgamma(size + 1) - std::lgamma(taken + 1) - std::lgamma(size - taken + 1) - size * std::log(2.0));
-    if (2 * below > 0.05) return k;
+/// Chance that [k-th smallest, k-th largest] of `count` values holds the median: 1 - 2 P(Binomial(count, 1/2) < k).
+std::vector<double> coverages(std::size_t count) {
+  const auto size = static_cast<double>(count);
+  std::vector<double> covered{1};
+  for (std::size_t k = 1; 2 * k <= count; ++k) {
+    const auto taken = static_cast<double>(k - 1);
+    covered.push_back(covered.back() -
+                      2 * std::exp(std::lgamma(size + 1) - std::lgamma(taken + 1) - std::lgamma(size - taken + 1) - size * std::log(2.0)));
   }
-  return 0;
+  return covered;
 }
 
 }  // namespace
@@ -79,10 +79,42 @@ Interval interval95(const Samples& samples) {
 }
 
 Interval interval95(std::vector<double> values) {
+  return median_interval(std::move(values), 0.95);
+}
+
+Interval median_interval(std::vector<double> values, double coverage) {
   require_not_empty(values);
   std::sort(values.begin(), values.end());
-  const std::size_t k = std::max<std::size_t>(1, order_statistic95(values.size()));
-  return {values[k - 1], values[values.size() - k]};
+  const std::size_t count = values.size();
+  const std::vector<double> covered = coverages(count);
+  std::size_t k = 1;
+  while (k + 1 < covered.size() && covered[k + 1] >= coverage) ++k;
+  if (k + 1 >= covered.size() || covered[k] < coverage) return {values.front(), values.back()};
+  const double between = (covered[k] - coverage) / (covered[k] - covered[k + 1]);
+  const auto n = static_cast<double>(count), place = static_cast<double>(k);
+  const double inwards = (n - place) * between / (place + (n - 2 * place) * between);
+  return {std::lerp(values[k - 1], values[k], inwards), std::lerp(values[count - k], values[count - k - 1], inwards)};
+}
+
+std::optional<TwoModes> two_modes(const Samples& samples) {
+  constexpr std::size_t kLeast = 5;
+  constexpr double kLeastShare = 0.2, kLeastJump = 0.05;
+  std::vector<double> sorted = values_of(samples);
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t count = sorted.size();
+  const std::size_t least = std::max(kLeast, static_cast<std::size_t>(std::ceil(kLeastShare * static_cast<double>(count))));
+  if (count < 2 * least) return std::nullopt;
+  std::size_t split = least;  // first of the higher group: behind the widest space
+  for (std::size_t i = least; i <= count - least; ++i)
+    if (sorted[i] - sorted[i - 1] > sorted[split] - sorted[split - 1]) split = i;
+  const std::vector<double> lower(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(split));
+  const std::vector<double> higher(sorted.begin() + static_cast<std::ptrdiff_t>(split), sorted.end());
+  const auto width = [](const std::vector<double>& group) { return quantile(group, 0.75) - quantile(group, 0.25); };
+  const TwoModes modes{.low = quantile(lower, 0.5),
+                       .high = quantile(higher, 0.5),
+                       .share_high = static_cast<double>(higher.size()) / static_cast<double>(count)};
+  if (modes.high < (1 + kLeastJump) * modes.low || higher.front() - lower.back() <= width(lower) + width(higher)) return std::nullopt;
+  return modes;
 }
 
 }  // namespace mptune

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,24 @@ struct Interval {
 /// Interquartile range over the median, as a fraction; 0 for fewer than 2 samples.
 [[nodiscard]] double spread(const Samples& samples);
 
-/// 95 % confidence interval of the median, from order statistics (binomial; no normality assumed).
-/// With fewer than 6 samples no pair of order statistics reaches 95 %: [min, max] is returned.
+/// 95 % confidence interval of the median, from order statistics; no normality is assumed. A pair of them covers the median with one of few
+/// probabilities, so the interval lies between the narrowest pair that reaches 95 % and the next (Hettmansperger and Sheather, 1986).
+/// With fewer than 6 samples no pair reaches 95 %: [min, max] is returned.
 /// Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] Interval interval95(const Samples& samples);
 [[nodiscard]] Interval interval95(std::vector<double> values);
+/// The same for another confidence, 0 to 1.
+[[nodiscard]] Interval median_interval(std::vector<double> values, double confidence);
+
+/// Two lengths between which a measurement jumps.
+struct TwoModes {
+  double low = 0;         ///< median of the lower ones
+  double high = 0;        ///< median of the higher ones
+  double share_high = 0;  ///< of the samples
+};
+
+/// Whether the samples fall into two groups: each has at least a fifth of them and at least 5, the medians differ by 5 % or more, and the
+/// empty space between the groups is wider than both groups' interquartile ranges together. Empty where they do not.
+[[nodiscard]] std::optional<TwoModes> two_modes(const Samples& samples);
 
 }  // namespace mptune

@@ -13,7 +13,8 @@
 namespace mptune {
 namespace {
 
-constexpr int kLeastSamples = 5;  // or pairs
+constexpr int kLeastSamples = 5;  // of a side
+constexpr int kLeastPairs = 6;    // with fewer, the range of all pairs covers less than 95 %
 constexpr double kSameBand = 0.02;
 constexpr std::array kVerdicts{Verdict::fast, Verdict::slow, Verdict::same, Verdict::ambiguous, Verdict::unknown};
 
@@ -60,11 +61,11 @@ Verdict judge(Place place, Verdict above, Verdict below) {
   return Verdict::unknown;
 }
 
-std::string explain(const Interval& ci95, const std::string& samples) {
+std::string explain(const Interval& interval, const std::string& samples, double percent = 95) {
   static constexpr std::array kMeanings{"lies below 1", "lies above 1", "lies within 2 % of 1", "contains 1 but reaches beyond 2 % of it"};
   std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "the 95 %% interval %.3f to %.3f of %s %s", ci95.low, ci95.high, samples.c_str(),
-                kMeanings.at(as_index(place_of(ci95))));
+  std::snprintf(text.data(), text.size(), "the %.4g %% interval %.3f to %.3f of %s %s", percent, interval.low, interval.high,
+                samples.c_str(), kMeanings.at(as_index(place_of(interval))));
   return text.data();
 }
 
@@ -118,7 +119,7 @@ Verdict verdict_from(const std::string& text) {
   throw Error("unknown verdict", "'" + text + "'", "use FAST, SLOW, SAME, AMBIGUOUS or UNKNOWN");
 }
 
-Speedup paired_speedup(const Samples& baseline, const Samples& candidate) {
+Speedup paired_speedup(const Samples& baseline, const Samples& candidate, double confidence) {
   const std::vector<double> ratios = paired_ratios(baseline, candidate);
   Speedup speedup;
   speedup.pairs = static_cast<int>(ratios.size());
@@ -126,12 +127,13 @@ Speedup paired_speedup(const Samples& baseline, const Samples& candidate) {
     speedup.estimate = median(ratios);
     speedup.ci95 = interval95(ratios);
   }
-  if (speedup.pairs < kLeastSamples) {
-    speedup.reason = "only " + std::to_string(speedup.pairs) + " pairs; at least " + std::to_string(kLeastSamples) + " are needed";
+  if (speedup.pairs < kLeastPairs) {
+    speedup.reason = "only " + std::to_string(speedup.pairs) + " pairs; at least " + std::to_string(kLeastPairs) + " are needed";
     return speedup;
   }
-  speedup.verdict = judge(place_of(speedup.ci95), Verdict::fast, Verdict::slow);
-  speedup.reason = explain(speedup.ci95, std::to_string(speedup.pairs) + " pairs");
+  const Interval judged = median_interval(ratios, confidence);
+  speedup.verdict = judge(place_of(judged), Verdict::fast, Verdict::slow);
+  speedup.reason = explain(judged, std::to_string(speedup.pairs) + " pairs", 100 * confidence);
   return speedup;
 }
 

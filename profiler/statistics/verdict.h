@@ -30,9 +30,10 @@ struct Speedup {
   bool operator==(const Speedup&) const = default;
 };
 
-/// Compares samples of the same rounds of one interleaved series. Fewer than 5 pairs: unknown.
+/// Compares samples of the same rounds of one interleaved series. Fewer than 6 pairs: unknown.
 /// Samples without a partner in their round are left out; several of one side in a round (ABBA) count as their median.
-[[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate);
+/// `confidence`: of the interval that decides the verdict; that which is returned has 95 %.
+[[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate, double confidence = 0.95);
 
 /// Median of a measurement, with its confidence interval.
 struct MedianEstimate {

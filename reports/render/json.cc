@@ -258,6 +258,13 @@ planner::Json to_json_object(const MemoryRow& row) {
   return json;
 }
 
+/// What the trials taught the simulator; null for too few.
+planner::Json refit_json(const std::optional<tuner::Refit>& refit) {
+  if (!refit) return nullptr;
+  return {{"trials", refit->trials},           {"error_before", refit->error_before}, {"error_after", refit->error_after},
+          {"compute", refit->factors.compute}, {"action", refit->factors.action},     {"copy", refit->factors.copy}};
+}
+
 }  // namespace
 
 planner::Json memory_json(const std::vector<MemoryRow>& memory) {
@@ -367,6 +374,7 @@ planner::Json study_json(const StudyReport& report, const Layers& layers) {
   json["memory"] = report.trace ? memory_json(report.trace->memory) : planner::Json::array();
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
+  json["refit"] = refit_json(report.refit);
   json["lower_bound_s"] = report.lower_bound_s;
   json["gap"] = report.lower_bound_s > 0 ? planner::Json(report.gap) : planner::Json(nullptr);
   json["elapsed_s"] = report.elapsed_s;

@@ -69,7 +69,8 @@ struct ReasonWords {
   std::string operator()(const tuner::AsFastAs& fact) const {
     const char* what = fact.by == tuner::TieBreak::less_memory    ? "needs less memory"
                        : fact.by == tuner::TieBreak::fewer_copies ? "needs fewer copies"
-                                                                  : "is a baseline";
+                       : fact.by == tuner::TieBreak::familiar     ? "is a baseline"
+                                                                  : "is predicted to be faster";
     return "not measurably slower than " + describe(fact.fastest) + ", and " + what;
   }
   std::string operator()(const tuner::FastestPipeline&) const { return "fastest pipeline"; }
@@ -96,6 +97,9 @@ struct AdviceWords {
   }
   std::string operator()(const tuner::NothingBeatsBaselines& fact) const {
     return std::string("nothing is measurably faster than the best baseline") + (fact.all_measured ? "" : " that was measured");
+  }
+  std::string operator()(const tuner::AsFastAsOthers& fact) const {
+    return fmt::format("as fast as {}: within {:.0f} % with 95 % confidence", join(fact.plans, ", "), 100 * fact.within);
   }
 
  private:
@@ -132,6 +136,36 @@ std::string cause_and_remedy(const tuner::Outcome& cause) {
   return tuner::outcome_text(cause) + "; " + std::visit(RemedyOfFailure{}, cause);
 }
 
+std::string disturbed_rounds(const tuner::Noise& noise) {
+  const tuner::Disturbance worst = noise.worst.value_or(tuner::Disturbance{});
+  const double percent = 100 * worst.share;
+  const auto cause = [&]() -> std::string {
+    switch (worst.by) {
+      case tuner::DisturbedBy::other_programs:
+        return fmt::format("other programs took up to {:.0f} % of the cores' time", percent);
+      case tuner::DisturbedBy::other_machines:
+        return fmt::format("other virtual machines took up to {:.0f} % of the cores' time", percent);
+      case tuner::DisturbedBy::slow_clock:
+        return fmt::format("the clock fell by up to {:.0f} %", percent);
+    }
+    return "";
+  };
+  if (noise.kept > 0) return cause() + " in " + counted(noise.kept, "round") + ", which had to count";
+  return cause() + " in " + counted(noise.left_out, "round") + ", which were repeated";
+}
+
+std::string remedy_of(const tuner::Disturbance& disturbance) {
+  switch (disturbance.by) {
+    case tuner::DisturbedBy::other_programs:
+      return "stop them, or keep them off these cores (taskset)";
+    case tuner::DisturbedBy::other_machines:
+      return "measure on a machine whose cores are not shared";
+    case tuner::DisturbedBy::slow_clock:
+      return "check cooling and power limits, or fix the clock rate (cpupower frequency-set)";
+  }
+  return "";
+}
+
 struct WarningWords {
   std::string operator()(const tuner::PredictionOff& fact) const {
     return fmt::format("the prediction of {} is off by {:.0f} % ({}, measured {}): plans that were not measured may be better",
@@ -140,6 +174,14 @@ struct WarningWords {
   }
   std::string operator()(const tuner::FewRounds& fact) const {
     return fmt::format("only {} interleaved rounds, {} are wanted: give a larger --budget", fact.rounds, fact.wanted);
+  }
+  std::string operator()(const tuner::NoisySeries& fact) const {
+    return disturbed_rounds(fact.noise) + ": " + remedy_of(fact.noise.worst.value_or(tuner::Disturbance{}));
+  }
+  std::string operator()(const tuner::StepsInTwoModes& fact) const {
+    return fmt::format(
+        "steps of {} come in two lengths, {} and {} ({:.0f} % of them): something on this machine changes between two states",
+        describe(fact.plan), format_seconds(fact.modes.low), format_seconds(fact.modes.high), 100 * fact.modes.share_high);
   }
   std::string operator()(const tuner::Undecided& fact) const {
     return "undecided at the end of the budget: " + describe(fact.rival) + " may be faster; give a larger --budget and a quieter machine";

@@ -198,6 +198,7 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   }
   if (!report.stop_reason.empty())
     text += fmt::format("{} trials in {}: {}\n", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason);
+  if (report.refit) text += text_of(*report.refit) + "\n";
   return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, report.run_command) + "\n");
 }
 

@@ -94,4 +94,11 @@ std::string text_of(const StagesPerDevice& stages) {
   return text + "more were not reached within the limit of the search";
 }
 
+std::string text_of(const tuner::Refit& refit) {
+  return fmt::format(
+      "the simulator's error: {:.1f} % before the trials, {:.1f} % fitted to {} of them (computing {:.2f}x, actions {:.2f}x, copies "
+      "{:.2f}x)",
+      100 * refit.error_before, 100 * refit.error_after, refit.trials, refit.factors.compute, refit.factors.action, refit.factors.copy);
+}
+
 }  // namespace mptune::reports

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "planner/search/search.h"
+#include "tuner/search/refit.h"
 
 namespace mptune::reports {
 
@@ -16,5 +17,8 @@ namespace mptune::reports {
 /// Which numbers of stages per device were searched; "" where the space says it:
 /// "1 to 5 of at most 8 stages per device searched: 4 and 5 had nothing faster".
 [[nodiscard]] std::string text_of(const StagesPerDevice& stages);
+
+/// "the simulator's error: 6.0 % before the trials, 3.1 % fitted to 9 of them (computing 1.04x, actions 1.30x, copies 0.95x)".
+[[nodiscard]] std::string text_of(const tuner::Refit& refit);
 
 }  // namespace mptune::reports

@@ -1,7 +1,8 @@
 // The planner's choice against a measured sweep of every plan: each cut into two stages, 1, 2, 4 .. 32 micro-batches, gpipe and 1f1b.
-//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS]]]]]]
+//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER]]]]]]]
 // SCHEDULES: others, such as zb1p,zb2p,zbv,v-half,v-min,dualpipe-v,interleaved-late; CPU devices also help each other where they split the
 // backward. PLANS: at most so many (400), half of them those predicted to be fastest. Sleeping devices sleep as the model's layers take.
+// FOLDER: where profile and measured steps are written for benchmark_trials.
 // All plans are measured in turn, in a new order each round; after the first round those go on that may still be the best or that are far
 // from what was predicted, and the planner's choice. Printed: the choice against the best (paired, with its interval), the error of the
 // predictions beyond the interval of what was measured, and predicted over measured peaks. Exit 1 where the choice is more than 1 % behind
@@ -23,6 +24,8 @@
 #include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/sleep_model.h"
+#include "profiler/store/store.h"
+#include "tests/benchmarks/recorded_space.h"
 #include "tests/benchmarks/sweep.h"
 #include "tuner/runtime/capabilities.h"
 
@@ -110,6 +113,15 @@ void print_plan(const char* name, const SweptPlan& swept) {
               cuts_of(swept.plan).c_str(), 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
 }
 
+void record_space(const std::string& folder, const Profile& profile, const std::vector<SweptPlan>& all) {
+  std::vector<RecordedPlan> plans;
+  for (const SweptPlan& swept : all) {
+    RecordedPlan& plan = plans.emplace_back(RecordedPlan{.choice = choice_of(swept.plan), .step_s = {}});
+    for (const Sample& sample : swept.step_s.values) plan.step_s.push_back(sample.value);
+  }
+  write_space(folder, profile, plans);
+}
+
 /// With these schedules, given as a list, instead of the space's own; idle devices help.
 SearchSpace space_of(const std::string& schedules, SearchSpace space) {
   if (schedules.empty()) return space;
@@ -148,6 +160,7 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
   };
   sweep.run(all, choice);
+  if (argc > 8) record_space(argv[8], profile, all);
   const std::size_t best = fastest_of(all);
   print_plan("planner's choice", all[choice]);
   print_plan("best measured", all[best]);
@@ -165,7 +178,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) try {
   install_cpu_accounting();
   if (argc < 2) {
-    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS]]]]]]");
+    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER]]]]]]]");
     return 2;
   }
   return run(argc, argv);

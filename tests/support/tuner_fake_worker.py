@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A fake worker. MPTUNE_FAKE selects its behaviour; names of series entries select theirs: ok, oom, segv@R, exit@R, hang@R (R: round, w: warm-up)."""
+"""A fake worker. MPTUNE_FAKE selects its behaviour; names of series entries select theirs: ok, oom, segv@R, exit@R, hang@R (R: round, w: warm-up),
+disturbed@R (other programs take a third of the cores in that round)."""
 import json
 import os
 import signal
@@ -29,7 +30,7 @@ if mode == "loader":
     sys.exit(127)
 if mode == "crash-at-once":
     die("segv")
-say("hello", protocol=99 if mode == "protocol" else 11, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=99 if mode == "protocol" else 12, version="0.1.0", libtorch="fake", cuda="")
 if mode == "deaf":
     say("done")
     sys.exit(0)
@@ -89,6 +90,8 @@ elif request["type"] == "series":
             sample = {"value": 1.0 + i, "round": r, "position": position, "started": now}
             samples[i].append(sample)
             say("step_timed", entry=i, round=r, position=position, started_s=now, step_s=sample["value"])
+        if any(entries[i] == "disturbed@%d" % r for i in active):
+            say("rounds_disturbed", rounds={"first": r, "last": r, "disturbance": {"by": "other_programs", "share": 0.33}})
     for i in active:
         say("entry_finished", entry=i, outcome={"type": "measured", "step_s": {"values": samples[i]}, "peak_bytes": [7, 8], "loss": 0.5})
 say("done")

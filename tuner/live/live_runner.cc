@@ -16,6 +16,9 @@ constexpr double kStartSeconds = 60;
 // What the worker needs between two steps, beyond the limit of a step.
 constexpr double kGraceSeconds = 5;
 
+// Undisturbed rounds that are enough for an interval.
+constexpr int kEnoughRounds = 6;
+
 /// One series across all the workers it takes.
 class SeriesRun {
  public:
@@ -39,6 +42,7 @@ class SeriesRun {
   std::vector<Trial> run() {
     while (!active().empty() && !interrupted_ && !out_of_time_) run_worker();
     if (out_of_time_) keep_what_is_measured();
+    leave_out_disturbed(trials_, disturbed_, std::min(series_.rounds, kEnoughRounds));
     return std::move(trials_);
   }
 
@@ -57,7 +61,7 @@ class SeriesRun {
     Series rest = series_;
     rest.entries.clear();
     for (const int entry : entries) rest.entries.push_back(series_.entries[as_index(entry)]);
-    rest.rounds = std::max(1, series_.rounds - round_);
+    rest.rounds = std::max(1, rounds_wanted(series_, disturbed_rounds()) - round_);
     running_.reset();
     timing_ = false;
     WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_}, wait_);
@@ -69,6 +73,7 @@ class SeriesRun {
       if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);
       if (const auto* begun = std::get_if<StepStarted>(&reply)) take(*begun, entries);
       if (const auto* step = std::get_if<StepTimed>(&reply)) take(*step, entries);
+      if (const auto* disturbed = std::get_if<RoundsDisturbed>(&reply)) take(*disturbed);
       if (const auto* done = std::get_if<EntryFinished>(&reply)) take(*done, entries);
     }
   }
@@ -95,6 +100,19 @@ class SeriesRun {
     shifted.round += first_round_;
     samples_[as_index(shifted.entry)].values.push_back({shifted.step_s, shifted.round, shifted.position, shifted.started_s});
     if (on_step_) on_step_(series_, shifted);
+  }
+
+  void take(const RoundsDisturbed& disturbed) {
+    DisturbedRounds rounds = disturbed.rounds;
+    rounds.first += first_round_;
+    rounds.last += first_round_;
+    disturbed_.push_back(rounds);
+  }
+
+  [[nodiscard]] int disturbed_rounds() const {
+    int count = 0;
+    for (const DisturbedRounds& rounds : disturbed_) count += rounds.last - rounds.first + 1;
+    return count;
   }
 
   void take(const EntryFinished& done, const std::vector<int>& entries) {
@@ -163,6 +181,7 @@ class SeriesRun {
   std::vector<Trial> trials_;
   std::vector<bool> finished_;
   std::vector<Samples> samples_;
+  std::vector<DisturbedRounds> disturbed_;
   int round_ = 0;               // the running one, over all workers
   int first_round_ = 0;         // of the running worker
   std::optional<int> running_;  // entry whose step was announced last

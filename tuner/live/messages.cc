@@ -82,6 +82,9 @@ MPTUNE_FIELDS(Described, f("models", v.models);)
 MPTUNE_FIELDS(StepStarted, f("entry", v.entry); f("round", v.round);)
 MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);
               f("step_s", v.step_s);)
+MPTUNE_FIELDS(Disturbance, f("by", v.by); f("share", v.share);)
+MPTUNE_FIELDS(DisturbedRounds, f("first", v.first); f("last", v.last); f("disturbance", v.disturbance);)
+MPTUNE_FIELDS(RoundsDisturbed, f("rounds", v.rounds);)
 MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
 MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
               f("warning", v.warning);)
@@ -110,9 +113,10 @@ struct Names<Request> {
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {"hello",      "progress",       "warned",   "described", "step_started",
-                                         "step_timed", "entry_finished", "recorded", "trained",   "training_finished",
-                                         "findings",   "checked",        "done",     "failed"};
+  static constexpr const char* kAll[] = {
+      "hello",          "progress", "warned",  "described",         "step_started", "step_timed", "rounds_disturbed",
+      "entry_finished", "recorded", "trained", "training_finished", "findings",     "checked",    "done",
+      "failed"};
 };
 template <>
 struct Names<Outcome> {
@@ -126,6 +130,10 @@ struct Names<profiler::OptimizerKind> {
 template <>
 struct Names<profiler::LossKind> {
   static constexpr auto& kAll = profiler::kLossNames;
+};
+template <>
+struct Names<DisturbedBy> {
+  static constexpr auto& kAll = kDisturbedByNames;
 };
 template <>
 struct Names<FindingStatus> {

@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 11;
+inline constexpr int kProtocolVersion = 12;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -116,6 +116,10 @@ struct StepTimed {
   double started_s = 0;  ///< since the start of the series
   double step_s = 0;
 };
+/// Rounds of the series were disturbed: they are repeated.
+struct RoundsDisturbed {
+  DisturbedRounds rounds;
+};
 /// An entry is finished: all its samples (Measured) or why not.
 struct EntryFinished {
   int entry = 0;
@@ -164,8 +168,8 @@ struct Failed {
   int exit_code = 1;
   std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
-using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished,
-                           Findings, Checked, Done, Failed>;
+using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, RoundsDisturbed, EntryFinished, Recorded, Trained,
+                           TrainingFinished, Findings, Checked, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

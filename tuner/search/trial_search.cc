@@ -139,4 +139,20 @@ void TrialSearch::observe(const Trial& trial) {
   seen_.push_back(trial);
 }
 
+void TrialSearch::predict_again(const std::function<std::optional<Prediction>(const Plan&)>& prediction_of) {
+  for (Candidate& candidate : ranked_)
+    if (auto prediction = prediction_of(candidate.plan)) candidate.prediction = *std::move(prediction);
+  for (Trial& trial : seen_)
+    if (auto prediction = prediction_of(trial.plan)) trial.prediction = std::move(prediction);
+}
+
+void TrialSearch::add(const std::vector<Candidate>& ranked) {
+  for (const Candidate& candidate : ranked) {
+    std::string key = plan_key(candidate.plan);
+    if (std::ranges::find(keys_, key) != keys_.end()) continue;
+    ranked_.push_back(candidate);
+    keys_.push_back(std::move(key));
+  }
+}
+
 }  // namespace mptune::tuner

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ class TrialSearch {
   /// with the same cuts and no more samples in flight ran out of memory. Empty if no plan can win; `stop_reason` then says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);
+  /// Replaces the predictions of all plans, tried or not.
+  void predict_again(const std::function<std::optional<Prediction>(const Plan&)>& prediction_of);
+  /// Further plans to choose from; those that are known are left out.
+  void add(const std::vector<Candidate>& ranked);
   [[nodiscard]] const std::string& stop_reason() const { return stop_reason_; }
 
  private:

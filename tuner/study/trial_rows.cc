@@ -3,17 +3,30 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <SQLiteCpp/VariadicBind.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "planner/plan_file.h"
+#include "profiler/base/index.h"
 #include "profiler/base/sha256.h"
 #include "tuner/study/study_rows.h"
 
 namespace mptune::tuner {
 namespace {
+
+// A row per trial that was disturbed. Made with the first one: studies of earlier versions have no such table.
+constexpr const char* kNoiseTable = R"sql(
+CREATE TABLE IF NOT EXISTS noise (
+  trial INTEGER PRIMARY KEY REFERENCES trial,
+  left_out INTEGER NOT NULL,
+  kept INTEGER NOT NULL,
+  disturbed_by TEXT NOT NULL,
+  share REAL NOT NULL
+) STRICT;
+)sql";
 
 constexpr const char* kTables = R"sql(
 CREATE TABLE value (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -184,6 +197,14 @@ void insert_prediction(SQLite::Database& database, int trial, const Prediction& 
   insert_per_device(database, "predicted_busy", trial, prediction.busy_s);
 }
 
+void insert_noise(SQLite::Database& database, int trial, const Noise& noise) {
+  if (!noise.worst) return;
+  database.exec(kNoiseTable);
+  SQLite::Statement insert(database, "INSERT INTO noise VALUES (?, ?, ?, ?, ?)");
+  SQLite::bind(insert, trial, noise.left_out, noise.kept, kDisturbedByNames.at(as_index(noise.worst->by)), noise.worst->share);
+  insert.exec();
+}
+
 using Plans = std::map<std::string, Plan>;
 using Trials = std::map<int, Trial>;
 
@@ -279,6 +300,20 @@ void select_samples(SQLite::Database& database, const std::string& folder, Trial
   }
 }
 
+void select_noise(SQLite::Database& database, const std::string& folder, Trials& trials) {
+  if (!database.tableExists("noise")) return;
+  StudyRows rows(database, folder, "noise", {"trial", "left_out", "kept", "disturbed_by", "share"}, 1);
+  while (rows.next()) {
+    Noise& noise = measured_owner_of(rows, trials).noise;
+    if (noise.worst) rows.refuse(0, "twice");
+    const auto by = std::ranges::find(kDisturbedByNames, rows.name(3));
+    if (by == kDisturbedByNames.end()) rows.refuse(3, "not a disturbance that this version of mptune knows");
+    noise = {.left_out = rows.whole(1),
+             .kept = rows.whole(2),
+             .worst = Disturbance{static_cast<DisturbedBy>(by - kDisturbedByNames.begin()), rows.number(4, 0, 1)}};
+  }
+}
+
 void select_predictions(SQLite::Database& database, const std::string& folder, Trials& trials) {
   StudyRows rows(database, folder, "prediction", {"trial", "step_s", "lower_bound_s", "limiting_stage", "extrapolated"}, 1);
   while (rows.next()) {
@@ -321,6 +356,7 @@ void insert_trial(SQLite::Database& database, Trial& trial) {
   if (const auto* measured = std::get_if<Measured>(&trial.outcome)) {
     insert_samples(database, trial.id, measured->step_s);
     insert_per_device(database, "peak", trial.id, measured->peak_bytes);
+    insert_noise(database, trial.id, measured->noise);
   }
   if (trial.prediction) insert_prediction(database, trial.id, *trial.prediction);
 }
@@ -328,6 +364,7 @@ void insert_trial(SQLite::Database& database, Trial& trial) {
 std::vector<Trial> select_trials(SQLite::Database& database, const std::string& folder) {
   Trials trials = select_rows(database, folder);
   select_samples(database, folder, trials);
+  select_noise(database, folder, trials);
   select_predictions(database, folder, trials);
   const auto bytes = [](StudyRows& rows, int column) { return rows.bytes(column); };
   const auto seconds = [](StudyRows& rows, int column) { return rows.number(column, 0, kLongestSeconds); };

@@ -126,8 +126,12 @@ int entry_at(int round, int position, int count) {
   return round % 2 == 0 ? position : count - 1 - position;
 }
 
-bool round_fits(const Series& series, int round, double now_s, double longest_round_s) {
-  return round < series.rounds && (round == 0 || now_s + longest_round_s <= series.budget_s);
+int rounds_wanted(const Series& series, int disturbed) {
+  return series.rounds + std::min(disturbed, series.rounds);
+}
+
+bool round_fits(const Series& series, int round, double now_s, double longest_round_s, int disturbed) {
+  return round < rounds_wanted(series, disturbed) && (round == 0 || now_s + longest_round_s <= series.budget_s);
 }
 
 SimulatedRunner::SimulatedRunner(CostModel cost, Options options) : cost_(std::move(cost)), options_(std::move(options)) {}

@@ -10,6 +10,7 @@
 #include "planner/plan.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/statistics/samples.h"
+#include "tuner/trial/disturbance.h"
 
 namespace mptune::tuner {
 
@@ -17,6 +18,7 @@ struct Measured {
   Samples step_s;                        ///< whole steps, warm-up excluded; rounds and positions of the series
   std::vector<std::int64_t> peak_bytes;  ///< per device of the plan
   double loss = 0;                       ///< of the last step
+  Noise noise = {};                      ///< what disturbed the series
   bool operator==(const Measured&) const = default;
 };
 struct OutOfMemory {
@@ -95,7 +97,7 @@ struct Series {
   };
   std::vector<Entry> entries;
   int warm_up = 1;           ///< steps of each plan that are not counted
-  int rounds = 3;            ///< at most
+  int rounds = 3;            ///< at most, disturbed ones not counted; see rounds_wanted
   double budget_s = 60;      ///< of all: start-up, warm-up and rounds; see round_fits
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
 };
@@ -103,9 +105,12 @@ struct Series {
 /// Which of `count` entries runs at a position of a round: even rounds run all in order, odd ones in reverse (ABBA).
 [[nodiscard]] int entry_at(int round, int position, int count);
 
+/// Rounds to run where `disturbed` of those so far were: each is repeated, but at most twice as many are run as were asked for.
+[[nodiscard]] int rounds_wanted(const Series& series, int disturbed);
+
 /// Whether a round may begin `now_s` seconds after the start of its series: the first always, so that every plan has a sample; a later one
 /// if it ends within the budget even where it takes as long as the longest so far.
-[[nodiscard]] bool round_fits(const Series& series, int round, double now_s, double longest_round_s);
+[[nodiscard]] bool round_fits(const Series& series, int round, double now_s, double longest_round_s, int disturbed = 0);
 
 /// Runs a series; one Trial per entry, in their order, ids not yet given; entries that an interrupt cut short are Interrupted. Never throws
 /// for a failing candidate; throws Error for a broken machine.

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tuner/worker/requests.h"
+#include "tuner/worker/round_watch.h"
 
 namespace mptune::tuner {
 
@@ -91,17 +93,10 @@ class Contender {
   Outcome outcome_ = Infeasible{"not run"};
 };
 
-}  // namespace
-
-void run_series(const SeriesRequest& request, const Replies& reply) {
-  const Series& series = request.series;
-  const Batch batch = batch_of(request.setup, model_of(request.setup).model);
-  std::vector<Contender> contenders;
-  for (const Series::Entry& entry : series.entries) contenders.emplace_back(request.setup, entry.plan);
-  const int count = static_cast<int>(contenders.size());
-
+/// Builds every plan and runs its warm-up steps; all plans' first losses must agree.
+void warm_up(std::vector<Contender>& contenders, const Series& series, const Batch& batch, const Replies& reply) {
   std::optional<double> first_loss;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < static_cast<int>(contenders.size()); ++i) {
     Contender& contender = contenders[as_index(i)];
     reply(StepStarted{i, -1});
     contender.build(batch);
@@ -113,28 +108,49 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
     }
     if (!contender.alive()) reply(EntryFinished{i, contender.finish()});
   }
+}
 
-  const auto elapsed = [&] { return monotonic_seconds() - request.started_s; };
-  double longest = 0;
-  for (int round = 0; round_fits(series, round, elapsed(), longest); ++round) {
-    const double began = elapsed();
-    for (int position = 0; position < count; ++position) {
-      const int i = entry_at(round, position, count);
-      Contender& contender = contenders[as_index(i)];
-      if (!contender.alive()) continue;
-      reply(StepStarted{i, round});
-      const double started = elapsed();
-      const auto result = contender.step();
-      if (!result) {
-        reply(EntryFinished{i, contender.finish()});
-        continue;
-      }
+/// One step of every plan that has not failed.
+void run_round(std::vector<Contender>& contenders, int round, const std::function<double()>& elapsed, const Replies& reply) {
+  const int count = static_cast<int>(contenders.size());
+  for (int position = 0; position < count; ++position) {
+    const int i = entry_at(round, position, count);
+    Contender& contender = contenders[as_index(i)];
+    if (!contender.alive()) continue;
+    reply(StepStarted{i, round});
+    const double started = elapsed();
+    if (const auto result = contender.step()) {
       contender.add({result->seconds, round, position, started});
       reply(StepTimed{i, round, position, started, result->seconds});
+    } else {
+      reply(EntryFinished{i, contender.finish()});
     }
-    longest = std::max(longest, elapsed() - began);
   }
-  for (int i = 0; i < count; ++i)
+}
+
+}  // namespace
+
+void run_series(const SeriesRequest& request, const Replies& reply) {
+  const Series& series = request.series;
+  const Batch batch = batch_of(request.setup, model_of(request.setup).model);
+  std::vector<Contender> contenders;
+  for (const Series::Entry& entry : series.entries) contenders.emplace_back(request.setup, entry.plan);
+  warm_up(contenders, series, batch, reply);
+
+  const auto elapsed = [&] { return monotonic_seconds() - request.started_s; };
+  RoundWatch watch(cores_of(series));
+  double longest = 0;
+  int disturbed = 0;
+  for (int round = 0; round_fits(series, round, elapsed(), longest, disturbed); ++round) {
+    const double began = elapsed();
+    run_round(contenders, round, elapsed, reply);
+    longest = std::max(longest, elapsed() - began);
+    if (const auto rounds = watch.after_round(round)) {
+      disturbed += rounds->last - rounds->first + 1;
+      reply(RoundsDisturbed{*rounds});
+    }
+  }
+  for (int i = 0; i < static_cast<int>(contenders.size()); ++i)
     if (contenders[as_index(i)].alive()) reply(EntryFinished{i, contenders[as_index(i)].finish()});
 }
 

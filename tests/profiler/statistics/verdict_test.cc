@@ -54,10 +54,10 @@ TEST(PairedSpeedup, IsAmbiguousWhenNoiseHidesTheAnswer) {
   EXPECT_EQ(paired_speedup(s.baseline, s.candidate).verdict, Verdict::ambiguous);
 }
 
-TEST(PairedSpeedup, NeedsFivePairs) {
-  const Samples baseline = samples_of({2, 2, 2, 2, 2});
-  EXPECT_EQ(paired_speedup(baseline, samples_of({1, 1, 1, 1})).verdict, Verdict::unknown);
-  EXPECT_EQ(paired_speedup(baseline, samples_of({1, 1, 1, 1, 1})).verdict, Verdict::fast);
+TEST(PairedSpeedup, NeedsSixPairs) {
+  const Samples baseline = samples_of({2, 2, 2, 2, 2, 2});
+  EXPECT_EQ(paired_speedup(baseline, samples_of({1, 1, 1, 1, 1})).verdict, Verdict::unknown);
+  EXPECT_EQ(paired_speedup(baseline, samples_of({1, 1, 1, 1, 1, 1})).verdict, Verdict::fast);
   EXPECT_EQ(paired_speedup({}, {}).verdict, Verdict::unknown);
 }
 

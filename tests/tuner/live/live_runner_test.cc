@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "profiler/base/error.h"
@@ -46,6 +47,25 @@ TEST_F(SeriesOfWorkers, SeriesBringsATrialPerEntry) {
   EXPECT_EQ(std::get<Measured>(trials[2].outcome).peak_bytes, (std::vector<std::int64_t>{7, 8}));
   EXPECT_EQ(outcome_class(trials[1].outcome), "out_of_memory");
   EXPECT_EQ(steps, 10);
+}
+
+TEST_F(SeriesOfWorkers, DisturbedRoundsAreLeftOutOfAllPlans) {
+  LiveRunner runner({}, {});
+  for (const Trial& trial : runner.run(series_of({"ok", "disturbed@2"}, 8))) {
+    const auto& measured = std::get<Measured>(trial.outcome);
+    EXPECT_EQ(measured.step_s.size(), 7u) << trial.name;
+    EXPECT_TRUE(std::ranges::none_of(measured.step_s.values, [](const Sample& sample) { return sample.round == 2; })) << trial.name;
+    EXPECT_EQ(measured.noise, (Noise{1, 0, Disturbance{DisturbedBy::other_programs, 0.33}})) << trial.name;
+  }
+}
+
+TEST_F(SeriesOfWorkers, DisturbedRoundsAreKnownByTheirNumberAfterACrash) {
+  LiveRunner runner({}, {});
+  // The first worker dies in round 3; the second one's round 4 is the series' round 7.
+  const auto trials = runner.run(series_of({"exit@3", "disturbed@4"}, 12));
+  const auto& measured = std::get<Measured>(trials[1].outcome);
+  EXPECT_EQ(measured.noise.left_out, 1);
+  EXPECT_TRUE(std::ranges::none_of(measured.step_s.values, [](const Sample& sample) { return sample.round == 7; }));
 }
 
 TEST_F(SeriesOfWorkers, CrashedEntryIsBlamedAndTheOthersGoOn) {

@@ -115,6 +115,10 @@ TEST(Messages, RepliesKeepEveryField) {
   const auto hello = round_trip<Reply>(Hello{7, "0.1", "2.11", "13"}, decode_reply);
   EXPECT_EQ(hello.protocol, 7);
   EXPECT_EQ(hello.version + hello.libtorch + hello.cuda, "0.12.1113");
+  const auto disturbed = round_trip<Reply>(RoundsDisturbed{{3, 5, {DisturbedBy::slow_clock, 0.25}}}, decode_reply).rounds;
+  EXPECT_EQ(disturbed.first, 3);
+  EXPECT_EQ(disturbed.last, 5);
+  EXPECT_EQ(disturbed.disturbance, (Disturbance{DisturbedBy::slow_clock, 0.25}));
   EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
   EXPECT_EQ(round_trip<Reply>(Warned{"no costs"}, decode_reply).text, "no costs");
 

@@ -164,6 +164,34 @@ TEST(Recommend, NoiseLeavesItUndecidedAndSaysSo) {
   EXPECT_TRUE(recommend(interleaved_trials({kReplicas}, 1, 0.02), 0)->decided) << "nobody to tell it from";
 }
 
+TEST(Recommend, SaysWhatDisturbedTheSeries) {
+  std::vector<Trial> trials = interleaved_trials({kReplicas, kPipeline}, 20, 0.003);
+  for (Trial& trial : trials)
+    std::get<Measured>(trial.outcome).noise = {.left_out = 4, .kept = 0, .worst = Disturbance{DisturbedBy::other_programs, 0.3}};
+  EXPECT_TRUE(
+      any_contains(recommend(trials, 0)->warnings, "other programs took up to 30 % of the cores' time in 4 rounds, which were repeated"));
+  for (Trial& trial : trials)
+    std::get<Measured>(trial.outcome).noise = {.left_out = 0, .kept = 9, .worst = Disturbance{DisturbedBy::slow_clock, 0.2}};
+  EXPECT_TRUE(any_contains(recommend(trials, 0)->warnings, "the clock fell by up to 20 % in 9 rounds, which had to count"));
+}
+
+TEST(Recommend, SaysThatStepsJump) {
+  std::vector<Trial> trials = interleaved_trials({kReplicas, kPipeline}, 20, 0.002);
+  for (Sample& sample : std::get<Measured>(trials[0].outcome).step_s.values)
+    if (sample.round % 3 == 0) sample.value *= 2;
+  EXPECT_TRUE(any_contains(recommend(trials, 0)->warnings, "come in two lengths"));
+}
+
+TEST(Recommend, OneWhoseRivalsAreWithinFivePercentIsAnAnswer) {
+  Contender rival = kPipeline;
+  rival.step_s = 1.01;
+  const auto result = recommend(interleaved_trials({kReplicas, rival}, 30, 0.03), 0);
+  EXPECT_TRUE(result->decided);
+  EXPECT_TRUE(any_contains(result->advice, "as fast as")) << "within 5 % with 95 % confidence";
+  rival.step_s = 1.2;
+  EXPECT_FALSE(any_contains(recommend(interleaved_trials({kReplicas, rival}, 30, 0.03), 0)->advice, "as fast as"));
+}
+
 TEST(Recommend, WrongPredictionsAreWarnedOf) {
   Contender surprising = kReplicas;
   surprising.predicted_s = 0.8;

@@ -75,15 +75,16 @@ int in_child(const std::function<int()>& action) {
 
 TEST(Study, EveryTrialComesBackExactly) {
   const testing::TemporaryFolder folder;
-  const std::vector<Outcome> outcomes{Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2},
-                                      OutOfMemory{"cpu:1", 1L << 41, 4},
-                                      TimedOut{1.0 / 3},
-                                      Crashed{11, 3},
-                                      WrongResult{"loss 'differs'"},
-                                      NonFinite{},
-                                      Infeasible{"no"},
-                                      Interrupted{},
-                                      Environment{"disk"}};
+  const std::vector<Outcome> outcomes{
+      Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2, {3, 4, Disturbance{DisturbedBy::other_machines, 0.25}}},
+      OutOfMemory{"cpu:1", 1L << 41, 4},
+      TimedOut{1.0 / 3},
+      Crashed{11, 3},
+      WrongResult{"loss 'differs'"},
+      NonFinite{},
+      Infeasible{"no"},
+      Interrupted{},
+      Environment{"disk"}};
   ASSERT_EQ(outcomes.size(), std::variant_size_v<Outcome>);
   std::vector<Trial> added;
   {
