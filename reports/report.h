@@ -9,6 +9,7 @@
 #include "planner/simulate/simulate.h"
 #include "profiler/analyze/breakdown.h"
 #include "profiler/analyze/quality_objection.h"
+#include "profiler/base/machine.h"
 #include "profiler/store/store.h"
 #include "tuner/recommend.h"
 #include "tuner/search/refit.h"
@@ -137,6 +138,8 @@ struct StudyReport {
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
   std::string run_command;  ///< trains with the plan, or records it where its devices sleep; to be pasted
+  Fingerprint fingerprint;  ///< of what was measured
+  Machine machine;
 };
 
 /// `peak_bytes` per device, or empty: then the largest memory samples of the trace.

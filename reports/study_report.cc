@@ -61,6 +61,7 @@ StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary
   report.elapsed_s = summary.elapsed_s;
   report.stop_reason = summary.stop_reason;
   report.run_command = summary.run_command;
+  report.fingerprint = profile.fingerprint;
   const tuner::RecommendedPlan& best = recommendation.recommended;
   StoredTrace trace = stored_trace(study, tuner::kRecommendedTrace, best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
@@ -80,7 +81,9 @@ StudyReport read_study_report(const std::string& folder) {
   const tuner::Study study(folder, tuner::Study::Open::read);
   const tuner::StudySummary summary = tuner::summary_of(study);
   const Profile profile = tuner::profile_of(study);
-  return report_of_study(study, summary, tuner::recommendation_of(study, summary, profile), profile);
+  StudyReport report = report_of_study(study, summary, tuner::recommendation_of(study, summary, profile), profile);
+  report.machine = machine_from_json(profiler::read_recording(study.profile_path()).environment);
+  return report;
 }
 
 }  // namespace mptune::reports

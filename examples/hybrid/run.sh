@@ -35,4 +35,4 @@ utilisation after.sqlite
 
 # 4: the hybrid is slower; 5: no verdict. Neither is a failure.
 COLUMNS=100 "$mptune" -q compare before.sqlite after.sqlite >compare.txt || case $? in 4 | 5) ;; *) exit 1 ;; esac
-sed -n '1,2p;/^Plans/,/^$/p' compare.txt
+sed -n '1p;/^Plans/,/^$/p' compare.txt

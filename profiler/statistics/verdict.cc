@@ -5,17 +5,16 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "profiler/base/error.h"
-#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
 
 constexpr int kLeastSamples = 5;  // of a side
 constexpr int kLeastPairs = 6;    // with fewer, the range of all pairs covers less than 95 %
-constexpr double kSameBand = 0.02;
 constexpr std::array kVerdicts{Verdict::fast, Verdict::slow, Verdict::same, Verdict::ambiguous, Verdict::unknown};
 
 struct Round {
@@ -40,19 +39,44 @@ std::vector<double> paired_ratios(const Samples& baseline, const Samples& candid
 enum class Place { below, above, within, across };
 
 /// Where an interval lies relative to 1.
-Place place_of(const Interval& ci95) {
-  if (ci95.low >= 1 - kSameBand && ci95.high <= 1 + kSameBand) return Place::within;
+Place place_of(const Interval& ci95, double band) {
+  if (ci95.low >= 1 - band && ci95.high <= 1 + band) return Place::within;
   if (ci95.low > 1) return Place::above;
   return ci95.high < 1 ? Place::below : Place::across;
 }
 
-/// `above` is the verdict for an interval above 1, `below` for one below.
-Verdict judge(Place place, Verdict above, Verdict below) {
+std::string explain(const Interval& interval, const std::string& samples, const std::string& place, double percent = 95) {
+  std::array<char, 80> text{};
+  std::snprintf(text.data(), text.size(), "the %.4g %% interval %.3f to %.3f of ", percent, interval.low, interval.high);
+  return text.data() + samples + " " + place;
+}
+
+std::string in_percent(double band) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g %%", 100 * band);
+  return text.data();
+}
+
+std::string words_of(Place place, double band) {
   switch (place) {
     case Place::above:
-      return above;
+      return "lies above 1";
     case Place::below:
-      return below;
+      return "lies below 1";
+    case Place::within:
+      return "lies within " + in_percent(band) + " of 1";
+    case Place::across:
+      return "contains 1 but reaches beyond " + in_percent(band) + " of it";
+  }
+  return "";
+}
+
+Verdict verdict_of_speedup(Place place) {
+  switch (place) {
+    case Place::above:
+      return Verdict::fast;
+    case Place::below:
+      return Verdict::slow;
     case Place::within:
       return Verdict::same;
     case Place::across:
@@ -61,12 +85,35 @@ Verdict judge(Place place, Verdict above, Verdict below) {
   return Verdict::unknown;
 }
 
-std::string explain(const Interval& interval, const std::string& samples, double percent = 95) {
-  static constexpr std::array kMeanings{"lies below 1", "lies above 1", "lies within 2 % of 1", "contains 1 but reaches beyond 2 % of it"};
-  std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "the %.4g %% interval %.3f to %.3f of %s %s", percent, interval.low, interval.high,
-                samples.c_str(), kMeanings.at(as_index(place_of(interval))));
-  return text.data();
+/// Sets verdict and reason of a ratio by its interval.
+void judge(TimeRatio& ratio, const std::string& samples, double band) {
+  const Place place = place_of(ratio.ci95, band);
+  ratio.reason = explain(ratio.ci95, samples, words_of(place, band));
+  if (place == Place::above && ratio.estimate < 1 + band) {
+    ratio.verdict = Verdict::ambiguous;
+    ratio.reason = explain(ratio.ci95, samples, "lies above 1, but not the ratio beyond " + in_percent(band) + " of it");
+  } else if (place == Place::above) {
+    ratio.verdict = Verdict::slow;
+  } else {
+    ratio.verdict = place == Place::below ? Verdict::fast : place == Place::within ? Verdict::same : Verdict::ambiguous;
+  }
+}
+
+void require_band(double band) {
+  if (!(band >= 0)) throw std::invalid_argument("a band is not negative");
+}
+
+struct Spread {
+  double count = 0;
+  double mean = 0;
+  double squares = 0;  // sum of squared distances from the mean
+};
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread spread{.count = static_cast<double>(values.size())};
+  for (const double value : values) spread.mean += value / spread.count;
+  for (const double value : values) spread.squares += (value - spread.mean) * (value - spread.mean);
+  return spread;
 }
 
 struct Mean {
@@ -77,12 +124,8 @@ struct Mean {
 
 Mean mean_of(const std::vector<double>& values) {
   if (values.size() < 2) throw std::invalid_argument("the interval of a mean needs at least two values");
-  const auto count = static_cast<double>(values.size());
-  Mean mean;
-  mean.freedom = count - 1;
-  for (const double value : values) mean.value += value / count;
-  for (const double value : values) mean.variance += (value - mean.value) * (value - mean.value) / (count - 1) / count;
-  return mean;
+  const Spread spread = spread_of(values);
+  return {spread.mean, spread.squares / (spread.count - 1) / spread.count, spread.count - 1};
 }
 
 // 97.5 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion around the normal quantile (error below 1
@@ -132,8 +175,9 @@ Speedup paired_speedup(const Samples& baseline, const Samples& candidate, double
     return speedup;
   }
   const Interval judged = median_interval(ratios, confidence);
-  speedup.verdict = judge(place_of(judged), Verdict::fast, Verdict::slow);
-  speedup.reason = explain(judged, std::to_string(speedup.pairs) + " pairs", 100 * confidence);
+  const Place place = place_of(judged, kSameBand);
+  speedup.verdict = verdict_of_speedup(place);
+  speedup.reason = explain(judged, std::to_string(speedup.pairs) + " pairs", words_of(place, kSameBand), 100 * confidence);
   return speedup;
 }
 
@@ -141,7 +185,8 @@ MedianEstimate estimate(const Samples& samples) {
   return {.median = median(samples), .ci95 = interval95(samples), .samples = static_cast<int>(samples.size())};
 }
 
-TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b) {
+TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b, double band) {
+  require_band(band);
   for (const MedianEstimate& side : {a, b})
     if (!(side.ci95.low > 0 && side.ci95.low <= side.median && side.median <= side.ci95.high && std::isfinite(side.ci95.high)))
       throw std::invalid_argument("a ratio of times needs positive times");
@@ -155,8 +200,26 @@ TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b) {
                    std::to_string(kLeastSamples) + " samples that are needed";
     return ratio;
   }
-  ratio.verdict = judge(place_of(ratio.ci95), Verdict::slow, Verdict::fast);
-  ratio.reason = explain(ratio.ci95, std::to_string(a.samples) + " and " + std::to_string(b.samples) + " samples");
+  judge(ratio, std::to_string(a.samples) + " and " + std::to_string(b.samples) + " samples", band);
+  return ratio;
+}
+
+TimeRatio ratio_of_recordings(const std::vector<double>& a, const std::vector<double>& b, double band) {
+  require_band(band);
+  const auto logarithms = [](const std::vector<double>& times) {
+    std::vector<double> logs;
+    for (const double time : times) {
+      if (!(time > 0 && std::isfinite(time))) throw std::invalid_argument("a ratio of times needs positive times");
+      logs.push_back(std::log(time));
+    }
+    return logs;
+  };
+  const std::vector<double> log_a = logarithms(a), log_b = logarithms(b);
+  const Interval difference = pooled_difference95(log_a, log_b);
+  TimeRatio ratio;
+  ratio.estimate = std::exp(std::midpoint(difference.low, difference.high));
+  ratio.ci95 = {std::exp(difference.low), std::exp(difference.high)};
+  judge(ratio, std::to_string(a.size()) + " and " + std::to_string(b.size()) + " recordings", band);
   return ratio;
 }
 
@@ -167,6 +230,16 @@ Interval mean_difference95(const std::vector<double>& a, const std::vector<doubl
   const double freedom =
       variance * variance / (of_a.variance * of_a.variance / of_a.freedom + of_b.variance * of_b.variance / of_b.freedom);
   const double reach = student975(freedom) * std::sqrt(variance);
+  return {difference - reach, difference + reach};
+}
+
+Interval pooled_difference95(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.empty() || b.empty() || a.size() + b.size() < 3)
+    throw std::invalid_argument("a pooled interval needs three values, one on each side");
+  const Spread of_a = spread_of(a), of_b = spread_of(b);
+  const double freedom = of_a.count + of_b.count - 2;
+  const double variance = (of_a.squares + of_b.squares) / freedom * (1 / of_a.count + 1 / of_b.count);
+  const double difference = of_b.mean - of_a.mean, reach = student975(freedom) * std::sqrt(variance);
   return {difference - reach, difference + reach};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "profiler/statistics/samples.h"
 
@@ -45,21 +46,35 @@ struct MedianEstimate {
 /// Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] MedianEstimate estimate(const Samples& samples);
 
-/// Time of B over time of A: above 1, B is slower. The verdict is about B.
+/// Changes by at most this share count as none.
+inline constexpr double kSameBand = 0.02;
+
+/// Time of B over time of A: above 1, B is slower. The verdict is about B: `fast` where the interval lies below 1; `slow` where it lies
+/// above 1 and the estimate is beyond the band; `same` where it lies within the band around 1; else `ambiguous`.
 struct TimeRatio {
-  double estimate = 1;  ///< ratio of the medians
+  double estimate = 1;
   Interval ci95{1, 1};
   Verdict verdict = Verdict::unknown;
   std::string reason;  ///< why this verdict, one clause
   bool operator==(const TimeRatio&) const = default;
 };
 
-/// Compares medians of two measurements that were not interleaved; drift between them remains in the result.
+/// Compares medians of two measurements that were not interleaved; drift between them remains in the result. The estimate is the ratio of
+/// the medians.
 /// The interval combines those of the medians by the sum of squared log distances (MOVER by Zou and Donner): it covers at least 95 %.
-/// Fewer than 5 samples on a side: unknown. Requires: positive medians and intervals (throws std::invalid_argument).
-[[nodiscard]] TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b);
+/// Fewer than 5 samples on a side: unknown. Requires: positive medians and intervals, band >= 0 (throws std::invalid_argument).
+[[nodiscard]] TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b, double band = kSameBand);
+
+/// Compares several recordings of each side by their medians: the recordings are the samples, so the interval contains what changes between
+/// recordings. The estimate is the ratio of the geometric means; the interval is Student's for logarithms of one variance.
+/// Requires: positive times, at least one on each side and three together, band >= 0 (throws std::invalid_argument).
+[[nodiscard]] TimeRatio ratio_of_recordings(const std::vector<double>& a, const std::vector<double>& b, double band = kSameBand);
 
 /// 95 % interval of mean(b) - mean(a) by Welch's t. Requires: at least 2 values on each side (throws std::invalid_argument).
 [[nodiscard]] Interval mean_difference95(const std::vector<double>& a, const std::vector<double>& b);
+
+/// The same by Student's t, for values of one variance on both sides: few values then say more.
+/// Requires: at least one value on each side and three together (throws std::invalid_argument).
+[[nodiscard]] Interval pooled_difference95(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace mptune

@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "profiler/base/error.h"
+#include "profiler/base/new_file.h"
+#include "profiler/base/text.h"
 #include "profiler/formats/csv.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/nvtxt.h"
@@ -158,7 +160,11 @@ int run_export(const ExportCommand& command, const Session& session) {
   std::string text;
   for (const std::string file : json["files"]) text += "wrote       " + file + "\n";
   for (const std::string loss : json["lossy"]) text += std::string("left out    ") + loss + "\n";
-  session.result(text, json);
+  // What may be the file itself holds nothing else.
+  const bool to_stream = is_written_directly(path);
+  for (const std::string& line : to_stream ? split(text, '\n') : std::vector<std::string>{})
+    if (!line.empty()) session.say(line);
+  session.result(to_stream ? "" : text, json);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "planner/cost/pool_costs.h"
@@ -43,12 +44,34 @@ std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
   return devices;
 }
 
+/// Files that were given in each other's place.
+void refuse_swapped(const SimulateCommand& command) {
+  if (std::filesystem::is_regular_file(command.plan) && !is_foreign(command.plan, kSqliteMagic))
+    throw Error("the file is a trace, not a plan", command.plan, "give a plan file to --plan, and the trace to --profile");
+  if (is_plan_file(command.profile))
+    throw Error("the file is a plan, not a trace", command.profile, "give a trace that mptune profile wrote to --profile");
+}
+
+void refuse_unknown_devices(const SimulateCommand& command, const Plan& plan, const Profile& profile) {
+  for (const std::string& device : plan.devices)
+    if (std::ranges::find(profile.devices, device, &ProfileDevice::name) == profile.devices.end())
+      throw Error("the profile does not know the plan's device " + device, command.profile, "profile with " + device + " among --devices");
+}
+
+/// A plan fits another model of as many layers, but its step says nothing about that.
+void warn_of_another_model(const SimulateCommand& command, const Session& session, const Fingerprint& plan, const Fingerprint& profile) {
+  if (!plan.model.empty() && !profile.model.empty() && plan.model != profile.model)
+    session.warn(command.plan + " was made for another model than " + command.profile + " was measured of: the step is that of the latter");
+}
+
 int run_simulate(const SimulateCommand& command, const Session& session) {
   session.say("simulating " + command.plan);
+  refuse_swapped(command);
   const PlanFile file = load_plan_file(command.plan);
   const auto recorded = profiler::read_recording(command.profile).profile;
   if (!recorded) throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
   const Profile priced = planner::with_pool_devices(*recorded);
+  refuse_unknown_devices(command, file.plan, priced);
   const std::vector<DeviceSpec> specs = devices_for(file.plan, priced);
   std::vector<std::string> devices;
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
@@ -56,6 +79,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (file.fingerprint.model == profile.fingerprint.model)
     warn_of_unknown_module(session, check_modules(file, profile.layers, command.plan), profile.model, command.plan);
+  warn_of_another_model(command, session, file.fingerprint, profile.fingerprint);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force, {command.plan, command.profile});
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));

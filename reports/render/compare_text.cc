@@ -7,6 +7,7 @@
 
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "reports/render/compare_words.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
 
@@ -14,52 +15,34 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::size_t kMostTables = 8;
-/// Less than this share of the step would be printed as 0.0 %.
-constexpr double kLeastShown = 0.0005;
 
 Color color_of(Verdict verdict) {
   return verdict == Verdict::slow ? Color::red : verdict == Verdict::fast ? Color::green : Color::bold;
-}
-
-/// "1.343", "0.0474", "177.5": enough digits for the distance from 1.
-std::string times(double ratio) {
-  return ratio < 0.1 ? fmt::format("{:.3g}", ratio) : fmt::format("{:.{}f}", ratio, ratio < 10 ? 3 : ratio < 100 ? 2 : 1);
-}
-
-std::string headline(const Comparison& comparison, const TextStyle& style) {
-  const std::string verdict = paint(style, color_of(comparison.verdict), to_string(comparison.verdict));
-  std::string text = verdict + ": ";
-  if (!comparison.ratio) return text + comparison.reason + "\n";
-  text += "B takes " + times(*comparison.ratio) + " times as long as A";
-  if (comparison.ratio_ci95) text += ", 95 % [" + times(comparison.ratio_ci95->low) + ", " + times(comparison.ratio_ci95->high) + "]";
-  return text + "\n" + hanging("  ", comparison.reason, style);
-}
-
-std::string side_text(const std::string& label, const ComparedSide& side, const TextStyle& style) {
-  std::string text = "no step time";
-  if (side.step_s) {
-    text = side.predicted ? "predicted step " + format_seconds(side.step_s->median)
-                          : "step " + format_measured(side.step_s->median, side.step_s->ci95, side.step_s->samples);
-  }
-  return hanging(label + "  ", side.name, style) + hanging("   ", text, style);
-}
-
-std::string with_sign(double seconds) {
-  return (seconds > 0 ? "+" : "") + format_seconds(seconds);
-}
-
-std::string share_text(double share) {
-  return (share > 0 ? "+" : "") + format_percent(share);
-}
-
-bool is_busy(const std::string& part) {
-  return part == "compute" || part == "copy" || part == "overlap";
 }
 
 std::string bullets(const std::vector<std::string>& lines, const TextStyle& style) {
   std::string text;
   for (const std::string& line : lines) text += hanging("  ", line, style);
   return text;
+}
+
+std::string headline(const Comparison& comparison, const TextStyle& style) {
+  const std::string verdict = paint(style, color_of(comparison.verdict), to_string(comparison.verdict)) + ": ";
+  if (!comparison.ratio) return hanging(verdict, comparison.reason, style);
+  return verdict + ratio_text(comparison) + "\n" + hanging("  ", reason_text(comparison), style);
+}
+
+/// What is not alike, before any number is read.
+std::string unlike_text(const Comparison& comparison, const TextStyle& style) {
+  std::vector<std::string> lines;
+  for (const Unlike& thing : comparison.unlike) lines.push_back(text_of(thing));
+  std::string text = lines.empty() ? "" : paint(style, Color::yellow, "Not alike, A -> B") + "\n" + bullets(lines, style);
+  for (const std::string& warning : warnings_of(comparison)) text += hanging(paint(style, Color::yellow, "warning") + ": ", warning, style);
+  return text;
+}
+
+std::string side_text(const std::string& label, const ComparedSide& side, const TextStyle& style) {
+  return hanging(label + "  ", join(side.names, ", "), style) + hanging("   ", step_text(side), style);
 }
 
 std::string largest_text(const Comparison& comparison, const TextStyle& style) {
@@ -73,22 +56,22 @@ std::string plans_text(const std::vector<std::string>& changes, const TextStyle&
   return heading(style, "Plans, A -> B") + (changes.empty() ? "  the same\n" : bullets(changes, style));
 }
 
-void add_rows(std::vector<std::vector<Cell>>& rows, const DeviceChange& device, const std::vector<PartChange>& parts,
-              const std::string& indent) {
-  const double window = std::max(device.parts.front().a_s, device.parts.front().b_s);
-  for (const PartChange& part : parts) {
-    if (std::max(part.a_s, part.b_s) < kLeastShown * window) continue;
-    rows.push_back({indent + cause_in_words(part.part), format_seconds(part.a_s), format_seconds(part.b_s), with_sign(part.difference_s()),
-                    share_text(device.share(part)), part.ci95_s ? format_interval_seconds(*part.ci95_s) : "-"});
-  }
+std::string not_measured_text(const Comparison& comparison, const TextStyle& style) {
+  std::string text;
+  for (const ComparedSide* side : {&comparison.a, &comparison.b})
+    for (const std::string& line : unmeasured_lines(*side)) text += hanging(side == &comparison.a ? "  A  " : "  B  ", line, style);
+  return text.empty() ? "" : "\n" + heading(style, "Not measured") + text;
 }
 
 std::string device_table(const DeviceChange& device, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
-  add_rows(rows, device, device.parts, "");
-  add_rows(rows, device, device.idle, "  ");
+  for (const PartChange* part : shown_parts(device)) {
+    const bool is_cause = part >= device.idle.data() && part < device.idle.data() + device.idle.size();
+    rows.push_back({(is_cause ? "  " : "") + cause_in_words(part->part), format_seconds(part->a_s), format_seconds(part->b_s),
+                    change_text(*part, device), part->ci95_s ? format_interval_seconds(*part->ci95_s) : "-"});
+  }
   return "\n" + heading(style, clip_text(device.name(), style.width - 8)) +
-         render_table({{"mean"}, {"A", true}, {"B", true}, {"B - A", true}, {"of step", true}, {"95 % of B - A", true}}, rows, style);
+         render_table({{"mean"}, {"A", true}, {"B", true}, {"B - A, of the step", true}, {"95 % of B - A", true}}, rows, style);
 }
 
 double largest_difference(const DeviceChange& device) {
@@ -124,15 +107,13 @@ std::string devices_text(const std::vector<DeviceChange>& devices, const TextSty
 
 }  // namespace
 
-std::string sentence(const LargestChange& change) {
-  return change.device + ": " + cause_in_words(change.part.part) + (is_busy(change.part.part) ? " " : " idle ") +
-         with_sign(change.part.difference_s()) + ", " + share_text(change.share) + " of the step";
-}
-
 std::string render_compared(const Comparison& comparison, const TextStyle& style) {
-  std::string text = headline(comparison, style) + side_text("A", comparison.a, style) + side_text("B", comparison.b, style);
+  std::string text = headline(comparison, style) + unlike_text(comparison, style);
+  text += side_text("A", comparison.a, style) + side_text("B", comparison.b, style);
   if (!comparison.devices.empty()) text += "\n" + largest_text(comparison, style);
   if (comparison.plan_changes) text += "\n" + plans_text(*comparison.plan_changes, style);
+  text += not_measured_text(comparison, style);
+  if (comparison.all_devices) text += device_table(*comparison.all_devices, style);
   return text + devices_text(comparison.devices, style);
 }
 

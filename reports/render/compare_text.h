@@ -8,13 +8,16 @@
 
 namespace mptune::reports {
 
-/// The verdict and why, both sides, what changed most, what differs between the plans, then a table per device (the 8 that changed most).
+/// The verdict and why, what is not alike, both sides, what changed most, what differs between the plans, what was not measured, then a
+/// table of all devices together and one per device (the 8 that changed most).
 ///
 ///     SLOW: B takes 1.34 times as long as A, 95 % [1.31, 1.37]
 [[nodiscard]] std::string render_compared(const Comparison& comparison, const TextStyle& style);
 
-/// "stage:0/0: straggler idle +22.1 s, +12.0 % of the step".
-[[nodiscard]] std::string sentence(const LargestChange& change);
+/// The same for a comment on a pull request: what is long is folded.
+///
+///     **SLOW**: B takes 1.34 times as long as A, 95 % [1.31, 1.37]
+[[nodiscard]] std::string render_compared_markdown(const Comparison& comparison);
 
 /// Everything of `compare` but its schema.
 [[nodiscard]] planner::Json comparison_json(const Comparison& comparison);

@@ -6,6 +6,7 @@
 
 #include "profiler/base/units.h"
 #include "reports/render/kinds.h"
+#include "reports/render/markdown_parts.h"
 #include "reports/render/pictures.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
@@ -18,53 +19,7 @@ namespace {
 // Pictures are drawn as wide as a code block shows without scrolling.
 constexpr TextStyle kBlock{.width = 100, .unicode = true, .color = false};
 
-using Row = std::vector<std::string>;
-
-/// Escapes the characters that have a meaning in Markdown.
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '|' || c == '*' || c == '_' || c == '`' || c == '<' || c == '\\' || c == '#') safe += '\\';
-    safe += c == '\n' ? ' ' : c;
-  }
-  return safe;
-}
-
-std::string line_of(const Row& cells) {
-  std::string text = "|";
-  for (const std::string& cell : cells) text += " " + cell + " |";
-  return text + "\n";
-}
-
-/// A title that begins with '>' aligns its column to the right, for numbers.
-std::string table_of(Row titles, const std::vector<Row>& rows) {
-  Row rule;
-  for (std::string& title : titles) {
-    const bool right = title.starts_with('>');
-    rule.emplace_back(right ? "---:" : ":---");
-    title = escaped(right ? title.substr(1) : title);
-  }
-  std::string text = line_of(titles) + line_of(rule);
-  for (Row row : rows) {
-    std::ranges::transform(row, row.begin(), escaped);
-    text += line_of(row);
-  }
-  return text + "\n";
-}
-
-std::string section(const std::string& title) {
-  return "## " + title + "\n\n";
-}
-
-std::string list_of(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += "- " + escaped(item) + "\n";
-  return text.empty() ? "" : text + "\n";
-}
-
-std::string block(const std::string& text) {
-  return text.empty() ? "" : "```\n" + text + (text.ends_with('\n') ? "" : "\n") + "```\n\n";
-}
+using Row = MarkdownRow;
 
 std::string interval_text(const Interval& interval) {
   return interval.low < interval.high ? format_interval_seconds(interval) : "-";

@@ -5,6 +5,7 @@ import sqlite3
 import jsonschema
 
 from harness import SCHEDULES, TWO_PARTS, CommandTest, schema
+from timelines import write_timeline
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "6"]
 
@@ -225,16 +226,7 @@ class Commands(CommandTest):
 
     def timeline(self, name, factor, steps=8):
         """A pipeline timeline of two stages; the second stage takes `factor` times as long."""
-        events = [{"ph": "M", "name": "thread_name", "pid": stage, "tid": stage, "args": {"name": f"PP rank {stage}, TP rank 0, compute"}} for stage in (0, 1)]
-        now = 0
-        for step in range(steps):
-            first, second = 100 + step % 3, (100 + step % 3) * factor
-            for stage, what, length in ((0, "forward", first), (1, "forward", second), (1, "backward", 2 * second), (0, "backward", 2 * first)):
-                events.append({"ph": "X", "pid": stage, "tid": stage, "name": what + "-compute", "cat": what + "-compute", "ts": 1000 * now, "dur": 1000 * length,
-                               "args": {"step": step, "model_chunk": 0, "mb_id": 0, "seq_id": 0}})
-                now += length
-        with open(self.path(name), "w") as file:
-            json.dump({"traceEvents": events}, file)
+        write_timeline(self.path(name), [(100 + step % 3, (100 + step % 3) * factor) for step in range(steps)])
 
     def test_import_of_one_step_has_no_interval(self):
         self.timeline("one.json", 1, steps=1)

@@ -11,57 +11,15 @@
 #include "reports/cli/recordings.h"
 #include "reports/plan_changes.h"
 #include "reports/render/compare_text.h"
+#include "reports/render/compare_words.h"
+#include "tests/reports/compared_samples.h"
 #include "tests/support/files.h"
 
 namespace mptune::reports {
 namespace {
 
-using std::chrono::milliseconds;
-
-struct StepTimes {
-  int compute;
-  int copy;
-  int straggler;
-  int jitter;
-};
-
-profiler::DeviceBreakdown broken_down(const StepTimes& times) {
-  profiler::DeviceBreakdown device;
-  device.compute = milliseconds(times.compute);
-  device.copy = milliseconds(times.copy);
-  device.causes.straggler = milliseconds(times.straggler);
-  device.causes.jitter = milliseconds(times.jitter);
-  device.idle = device.causes.total();
-  device.window = device.compute + device.copy + device.idle;
-  return device;
-}
-
-/// A report as build_trace_report makes it: steps[step][device].
-TraceReport recorded(const std::vector<std::string>& names, const std::vector<std::vector<StepTimes>>& steps) {
-  TraceReport report;
-  std::vector<double> lengths;
-  for (const auto& devices : steps) {
-    profiler::StepBreakdown step{.step = static_cast<int>(lengths.size()), .devices = {}};
-    for (const StepTimes& times : devices) step.devices.push_back(broken_down(times));
-    lengths.push_back(std::chrono::duration<double>(step.devices.front().window).count());
-    report.breakdown.steps.push_back(step);
-  }
-  for (const std::string& name : names) {
-    DeviceRow row;
-    row.device = name;
-    report.devices.push_back(row);
-  }
-  report.steps_s = samples_of(lengths);
-  report.step_s = median(lengths);
-  return report;
-}
-
-TraceReport steady(const std::vector<std::string>& names, const std::vector<StepTimes>& devices, std::size_t steps = 8) {
-  return recorded(names, std::vector<std::vector<StepTimes>>(steps, devices));
-}
-
-const PartChange& part_of(const std::vector<PartChange>& parts, const std::string& name) {
-  return *std::ranges::find(parts, name, &PartChange::part);
+Comparison compare_traces(const TraceReport& a, const TraceReport& b) {
+  return reports::compare_traces(side({a}), side({b}));
 }
 
 TEST(CompareTraces, SaysWhatChangedMostAndThatItIsSlower) {
@@ -77,6 +35,9 @@ TEST(CompareTraces, SaysWhatChangedMostAndThatItIsSlower) {
                              "cpu:1: compute +20.0 ms, +20.0 % of the step", "cpu:1: straggler idle -15.0 ms, -15.0 % of the step"));
   EXPECT_EQ(compare_traces(b, a).verdict, Verdict::fast);
   EXPECT_FALSE(comparison.plan_changes) << "the plans are not known";
+  EXPECT_EQ(sentence(*comparison.cause), "straggler idle on cpu:0 +50.0 ms, 95 % [50.0, 50.0] ms, 100 % of the difference");
+  EXPECT_TRUE(compare_traces(b, a).cause) << "what made it faster is named, too";
+  EXPECT_FALSE(compare_traces(a, a).cause);
 }
 
 TEST(CompareTraces, PartsAndCausesAddUp) {
@@ -95,8 +56,8 @@ TEST(CompareTraces, PartsAndCausesAddUp) {
 TEST(CompareTraces, IntervalsNeedSixStepsAndNoiseIsNoChange) {
   std::vector<std::vector<StepTimes>> noisy, slower;
   for (int step = 0; step < 8; ++step) {
-    noisy.push_back({{80 + 10 * (step % 2), 0, 10, 0}});
-    slower.push_back({{82 + 10 * (step % 2), 0, 40, 0}});
+    noisy.push_back({{80.0 + 10 * (step % 2), 0, 10, 0}});
+    slower.push_back({{82.0 + 10 * (step % 2), 0, 40, 0}});
   }
   const Comparison comparison = compare_traces(recorded({"cpu:0"}, noisy), recorded({"cpu:0"}, slower));
   const PartChange& compute = part_of(comparison.devices.front().parts, "compute");
@@ -285,21 +246,29 @@ TEST(ComparePlanFiles, FallsBackToPredictions) {
   EXPECT_TRUE(comparison.a.predicted);
 }
 
+std::vector<std::string> texts_of(const std::vector<Unlike>& things) {
+  std::vector<std::string> texts;
+  for (const Unlike& thing : things) texts.push_back(text_of(thing));
+  return texts;
+}
+
 TEST(ComparePlanFiles, OtherBatchesAndMachinesAreNamed) {
   PlanFile a = plan_file(two_stages(4, "gpipe"), 0.1, 0.001, 20);
   PlanFile b = plan_file(two_stages(4, "gpipe"), 0.2, 0.001, 20);
   b.plan.microbatch_sizes = {4, 4, 4, 4};
+  a.fingerprint.libtorch = "2.8";
   b.fingerprint.libtorch = "2.9";
   const Comparison comparison = compare_plan_files(a, b);
   EXPECT_EQ(comparison.verdict, Verdict::unknown);
   EXPECT_EQ(comparison.reason, "steps of 8 and of 16 samples are different work");
   b = plan_file(two_stages(4, "gpipe"), 0.2, 0.001, 20);
   EXPECT_EQ(compare_plan_files(a, b).verdict, Verdict::slow);
+  a.fingerprint.model = "sha256:one";
   b.fingerprint.model = "sha256:another";
   EXPECT_EQ(compare_plan_files(a, b).verdict, Verdict::unknown);
-  EXPECT_EQ(compare_plan_files(a, b).reason, "steps of two models, or of two inputs, are different work");
-  EXPECT_THAT(*comparison.plan_changes,
-              ::testing::ElementsAre("batch: 8 -> 16", "micro-batches: 4 of 2 -> 4 of 4", "LibTorch: none -> 2.9"));
+  EXPECT_EQ(compare_plan_files(a, b).reason, "steps of two models are different work");
+  EXPECT_THAT(*comparison.plan_changes, ::testing::ElementsAre("batch: 8 -> 16", "micro-batches: 4 of 2 -> 4 of 4"));
+  EXPECT_THAT(texts_of(comparison.unlike), ::testing::ElementsAre("batch: 8 -> 16", "LibTorch: 2.8 -> 2.9"));
 }
 
 StudyReport study_of(const Plan& plan, const std::vector<double>& steps_s) {
@@ -322,9 +291,10 @@ TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
   b.trace = steady({"cpu:0"}, {{80, 10, 60, 0}});
   EXPECT_EQ(compare_studies(a, b).largest.front().part.part, "straggler");
   StudyReport other = b;
+  a.model = "resnet50";
   other.model = "resnet18";
   EXPECT_EQ(compare_studies(a, other).verdict, Verdict::unknown);
-  EXPECT_THAT(*compare_studies(a, other).plan_changes, ::testing::Contains("model:  -> resnet18"));
+  EXPECT_THAT(texts_of(compare_studies(a, other).unlike), ::testing::Contains("model: resnet50 -> resnet18"));
   b.trace->objection = profiler::QualityObjection{profiler::QualityObjection::Loss::dropped, 0.5};
   EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
@@ -337,9 +307,9 @@ Comparison wide_comparison() {
   names.back() = "elsewhere";
   names.emplace_back("one more");
   Comparison comparison = compare_traces(a, steady(names, std::vector<StepTimes>(13, {8123, 1234, 4321, 999})));
-  comparison.a.name = "before.sqlite";
-  comparison.b.name = "after.sqlite";
-  add_plan_changes(comparison, two_stages(4, "gpipe"), two_stages(8, "1f1b", 5));
+  comparison.a.names = {"before.sqlite"};
+  comparison.b.names = {"after.sqlite"};
+  comparison.plan_changes = plan_changes(two_stages(4, "gpipe"), two_stages(8, "1f1b", 5));
   return comparison;
 }
 

@@ -3,6 +3,7 @@
 #include "planner/plan_file.h"
 #include "profiler/base/activity.h"
 #include "profiler/base/error.h"
+#include "profiler/base/machine.h"
 #include "profiler/device/device_list.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/measure.h"
@@ -49,6 +50,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
   profiler::Recording recording;
   recording.profile = profiler::measure_profile(model, batch_of(real, model), options);
+  recording.environment = machine_to_json(this_machine());
   profiler::write_recording(recording, request.path, /*force=*/true);
 }
 
@@ -97,6 +99,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   }
   recording.trace = recorder.stop();
   recording.plan_json = plan_to_json(request.plan, {});
+  recording.environment = machine_to_json(this_machine());
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
   const Activity activity("writing", request.path, kPatienceOfLoading);

@@ -148,6 +148,50 @@ TEST(UnpairedRatio, ItsVerdictIsOnB) {
   EXPECT_THROW((void)verdict(ones, std::vector<double>(5, 0.0)), std::invalid_argument);
 }
 
+TEST(UnpairedRatio, WithinItsBandBIsNotSlower) {
+  const auto judged = [](double ratio, double half, double band) {
+    const MedianEstimate b{.median = ratio, .ci95 = {ratio - half, ratio + half}, .samples = 9};
+    return unpaired_ratio({.median = 1, .ci95 = {1, 1}, .samples = 9}, b, band);
+  };
+  EXPECT_EQ(judged(1.05, 0.01, 0.02).verdict, Verdict::slow);
+  EXPECT_EQ(judged(1.05, 0.01, 0.1).verdict, Verdict::same);
+  EXPECT_EQ(judged(1.05, 0.04, 0.06).verdict, Verdict::ambiguous) << "slower, perhaps by more than the band";
+  EXPECT_NE(judged(1.05, 0.04, 0.06).reason.find("lies above 1, but"), std::string::npos);
+  EXPECT_EQ(judged(1.07, 0.04, 0.06).verdict, Verdict::slow);
+  EXPECT_EQ(judged(0.97, 0.02, 0.02).verdict, Verdict::fast);
+  EXPECT_EQ(judged(1, 0, 0).verdict, Verdict::same);
+  EXPECT_THROW((void)judged(1, 0, -0.1), std::invalid_argument);
+}
+
+TEST(RatioOfRecordings, IsStudentsForLogarithms) {
+  // Worked by hand: logarithms 0, 0.02 and 0.1, 0.14; variance (0.0002 + 0.0008) / 2, t of two degrees of freedom.
+  const TimeRatio ratio = ratio_of_recordings({1, std::exp(0.02)}, {std::exp(0.1), std::exp(0.14)});
+  EXPECT_NEAR(ratio.estimate, std::exp(0.11), 1e-9);
+  EXPECT_NEAR(std::log(ratio.ci95.high), 0.11 + 4.303 * std::sqrt(0.0005), 1e-6);
+  EXPECT_NEAR(std::log(ratio.ci95.low), 0.11 - 4.303 * std::sqrt(0.0005), 1e-6);
+  EXPECT_NE(ratio.reason.find("of 2 and 2 recordings"), std::string::npos) << ratio.reason;
+  EXPECT_THROW((void)ratio_of_recordings({1}, {1}), std::invalid_argument);
+  EXPECT_THROW((void)ratio_of_recordings({1, 0}, {1}), std::invalid_argument);
+}
+
+TEST(PooledDifference, CoversTheTruth) {
+  std::mt19937 random(14);
+  std::normal_distribution<double> law(0, 1);
+  for (const auto& [n, m] : std::vector<std::pair<std::size_t, std::size_t>>{{1, 2}, {2, 2}, {2, 5}, {4, 4}}) {
+    int covered = 0;
+    for (int round = 0; round < 4000; ++round) {
+      std::vector<double> a(n), b(m);
+      for (double& value : a) value = 3 + law(random);
+      for (double& value : b) value = 5 + law(random);
+      const Interval interval = pooled_difference95(a, b);
+      covered += interval.low <= 2 && 2 <= interval.high;
+    }
+    EXPECT_NEAR(covered, 4000 * 0.95, 4000 * 0.013) << n << " and " << m << ": no wider than needed, either";
+  }
+  EXPECT_THROW((void)pooled_difference95({1}, {1}), std::invalid_argument);
+  EXPECT_THROW((void)pooled_difference95({}, {1, 2, 3}), std::invalid_argument);
+}
+
 TEST(UnpairedRatio, CoversTheTruth) {
   std::mt19937 random(11);
   std::exponential_distribution<double> skewed(1);
