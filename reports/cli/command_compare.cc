@@ -4,6 +4,7 @@
 
 #include "profiler/base/error.h"
 #include "reports/cli/commands.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/recordings.h"
 #include "reports/comparison.h"
 #include "reports/render/compare_text.h"
@@ -85,11 +86,10 @@ int run_compare(const CompareCommand& command, const Session& session) {
 void add_compare_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<CompareCommand>();
   CLI::App* app = program.add_subcommand("compare", "Says what changed from one trace, plan or study to another, and whether it is slower");
-  app->add_option("A", command->a, "trace of any format that import reads, plan file, or folder of a study")->required();
-  app->add_option("B", command->b, "another of the same kind")->required();
-  app->footer(
-      "Example:\n  mptune compare before.sqlite after.sqlite\n\n"
-      "Exit code: 0 where B is faster or the same, 4 where it is slower, 5 where nothing can be said.");
+  offer_values(*app->add_option("A", command->a, "trace of any format that import reads, plan file, or folder of a study")->required(),
+               {kFileValue});
+  offer_values(*app->add_option("B", command->b, "another of the same kind")->required(), {kFileValue});
+  app->footer("Example:\n  mptune compare before.sqlite after.sqlite");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_compare(*command, session); }; });
 }
 
