@@ -26,6 +26,7 @@ endif()
 
 message(STATUS "CUPTI ${cupti_version} in ${MPTUNE_CUPTI_INCLUDE}")
 set(MPTUNE_HAVE_CUPTI ON)
+set(MPTUNE_CUPTI_VERSION "${cupti_version}")
 add_library(mptune_cupti_headers INTERFACE)
 target_include_directories(mptune_cupti_headers SYSTEM INTERFACE "${MPTUNE_CUPTI_INCLUDE}")
 target_compile_definitions(mptune_cupti_headers INTERFACE MPTUNE_CUPTI_LIBRARY="${MPTUNE_CUPTI}")

@@ -26,6 +26,8 @@ mptune_static_library(json nlohmann/json.hpp "")
 mptune_static_library(nettle nettle/sha2.h "libnettle.a")
 mptune_static_library(fmt fmt/format.h "")
 target_compile_definitions(fmt INTERFACE FMT_HEADER_ONLY)
+mptune_static_library(toml toml++/toml.h "")
+target_compile_definitions(toml INTERFACE TOML_EXCEPTIONS=0)
 
 if(MPTUNE_TESTS)
   find_package(GTest QUIET)

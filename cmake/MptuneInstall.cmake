@@ -9,6 +9,8 @@ function(mptune_install)
 endfunction()
 
 mptune_install(mptune RUNTIME)
+# Manual pages and completion scripts (reports/cli/CMakeLists.txt).
+install(DIRECTORY "${CMAKE_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
 install(FILES "${CMAKE_SOURCE_DIR}/reports/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/reports/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
 if(MPTUNE_HAVE_CUPTI)

@@ -7,6 +7,8 @@
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/plan_checks.h"
+#include "profiler/base/nearest_word.h"
+#include "profiler/base/text.h"
 
 namespace mptune::planner {
 namespace {
@@ -19,12 +21,6 @@ std::string devices_text(int devices) {
   return std::to_string(devices) + (devices == 1 ? " device" : " devices");
 }
 
-std::string schedules_text() {
-  std::string text;
-  for (const std::string& name : schedule_names()) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 /// Number of micro-batches that their number or their size asks for; 0: neither.
 int asked_microbatches(const PlanOptions& wanted) {
   check_microbatches(wanted);
@@ -35,7 +31,8 @@ void restrict_schedule(SearchSpace& space, const PlanOptions& wanted) {
   if (wanted.schedule.empty()) return;
   const ScheduleInfo* schedule = find_schedule(wanted.schedule);
   if (schedule == nullptr)
-    throw FieldError(Field::schedule, "'" + wanted.schedule + "' is no schedule that can be searched", "use " + schedules_text());
+    throw FieldError(Field::schedule, "'" + wanted.schedule + "' is no schedule that can be searched",
+                     did_you_mean(wanted.schedule, schedule_names(), "use " + join(schedule_names(), ", ")));
   const int count = space.microbatch_counts.empty() ? 1 : space.microbatch_counts.front();
   if (schedule->one_microbatch && count > 1)
     throw FieldError(Field::schedule, wanted.schedule + " runs the batch as one micro-batch, not as " + std::to_string(count),

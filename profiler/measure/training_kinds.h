@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/nearest_word.h"
 
 namespace mptune::profiler {
 
@@ -24,15 +26,24 @@ inline constexpr std::array kLossNames = {"cross_entropy", "mse", "mean_square"}
   return kLossNames[as_index(kind)];
 }
 
+[[nodiscard]] inline std::vector<std::string> optimizer_names() {
+  return {kOptimizerNames.begin(), kOptimizerNames.end()};
+}
+[[nodiscard]] inline std::vector<std::string> loss_names() {
+  return {kLossNames.begin(), kLossNames.end()};
+}
+
 /// Throw Error (usage) for another name.
 [[nodiscard]] inline OptimizerKind parse_optimizer(const std::string& name) {
   const auto found = std::ranges::find(kOptimizerNames, name);
-  if (found == kOptimizerNames.end()) throw Error("unknown optimizer '" + name + "'", "--optimizer", "use sgd, adam or adamw");
+  if (found == kOptimizerNames.end())
+    throw Error("unknown optimizer '" + name + "'", "--optimizer", did_you_mean(name, optimizer_names(), "use sgd, adam or adamw"));
   return static_cast<OptimizerKind>(found - kOptimizerNames.begin());
 }
 [[nodiscard]] inline LossKind parse_loss(const std::string& name) {
   const auto found = std::ranges::find(kLossNames, name);
-  if (found == kLossNames.end()) throw Error("unknown loss '" + name + "'", "--loss", "use cross_entropy, mse, mean_square or model");
+  if (found == kLossNames.end())
+    throw Error("unknown loss '" + name + "'", "--loss", did_you_mean(name, loss_names(), "use cross_entropy, mse, mean_square or model"));
   return static_cast<LossKind>(found - kLossNames.begin());
 }
 

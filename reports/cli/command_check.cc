@@ -34,6 +34,7 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
     return file.plan;
   }
   if (!command.choice.any()) return std::nullopt;
+  check_before_model(command.choice, setup.devices, setup.batch);
   const tuner::DescribedModel model = describe_model(setup, session);
   check_memory_format(command.choice, model.convolutions);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
@@ -62,11 +63,12 @@ int run_check(const CheckCommand& command, const Session& session) {
 void add_check_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<CheckCommand>();
   CLI::App* app = program.add_subcommand(
-      "check", "Compares the gradients of a model's pieces with the whole model's: agreement (exit 0), or the first difference (exit 4)");
+      "check", "Compares the gradients of a model's pieces with the whole model's: agreement, or the first difference");
   add_model_options(*app, command->model);
   app->add_option("--devices", command->devices.devices,
                   "devices of a plan given by options; the check itself computes on this machine's cores")
-      ->type_name("LIST");
+      ->type_name("LIST")
+      ->group(kDeviceGroup);
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "check this plan's cuts and micro-batches as well");
   add_step_options(*app, command->step);

@@ -2,10 +2,12 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
 #include "reports/cli/commands.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/recordings.h"
 #include "reports/comparison.h"
@@ -165,20 +167,23 @@ int run_compare(const CompareCommand& command, const Session& session) {
 void add_compare_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<CompareCommand>();
   CLI::App* app = program.add_subcommand("compare", "Says what changed from one trace, plan or study to another, and whether it is slower");
-  app->add_option("A", command->first, "trace of any format that import reads, plan file, or folder of a study")->required();
-  app->add_option("B", command->further, "another of the same kind; before --with: more recordings of A");
-  app->add_option("--with", command->against,
-                  "B's recordings, where a side has several: the verdict then holds whatever drifts between them")
-      ->type_name("FILE");
+  const std::vector<std::string> files{kFileValue};
+  offer_values(*app->add_option("A", command->first, "trace of any format that import reads, plan file, or folder of a study")->required(),
+               files);
+  offer_values(*app->add_option("B", command->further, "another of the same kind; before --with: more recordings of A"), files);
+  offer_values(*app->add_option("--with", command->against,
+                                "B's recordings, where a side has several: the verdict then holds whatever drifts between them")
+                    ->type_name("FILE"),
+               files);
   app->add_option("--threshold", command->threshold, "B may be slower by so many percent; default: 2")->type_name("PCT");
-  app->add_option("--fail-on", command->fail_on,
-                  "inconclusive (default): also where nothing can be said, with exit code 5; slower: only where B is slower")
-      ->type_name("WHEN");
+  offer_values(*app->add_option("--fail-on", command->fail_on,
+                                "inconclusive (default): also where nothing can be said, with exit code 5; slower: only where B is slower")
+                    ->type_name("WHEN"),
+               {"inconclusive", "slower"});
   app->add_flag("--markdown", command->markdown, "as a comment on a pull request");
   app->footer(
       "Example:\n  mptune compare before.sqlite after.sqlite\n  mptune compare a1.sqlite a2.sqlite --with b1.sqlite b2.sqlite --threshold "
-      "3\n\n"
-      "Exit code: 0 where B is faster, the same or slower within the threshold, 4 where it is slower, 5 where nothing can be said.");
+      "3");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_compare(*command, session); }; });
 }
 

@@ -12,6 +12,7 @@
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/options.h"
+#include "reports/cli/worker_calls.h"
 #include "reports/render/table.h"
 #include "tuner/live/worker_process.h"
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "profiler/base/error.h"
+#include "profiler/base/nearest_word.h"
 #include "profiler/base/new_file.h"
 #include "profiler/base/text.h"
 #include "profiler/formats/csv.h"
@@ -13,6 +14,7 @@
 #include "profiler/formats/nvtxt.h"
 #include "profiler/formats/perfetto.h"
 #include "reports/cli/commands.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/recordings.h"
 
@@ -110,9 +112,17 @@ const std::vector<Format>& formats() {
   return kFormats;
 }
 
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const Format& format : formats()) names.emplace_back(format.name);
+  return names;
+}
+
 const Format& format_named(const std::string& name) {
   const auto found = std::ranges::find_if(formats(), [&](const Format& format) { return name == format.name; });
-  if (found == formats().end()) throw Error("unknown trace format '" + name + "'", "--to", "use kineto, perfetto, nvtxt or csv");
+  if (found == formats().end()) {
+    throw Error("unknown trace format '" + name + "'", "--to", did_you_mean(name, format_names(), "use kineto, perfetto, nvtxt or csv"));
+  }
   return *found;
 }
 
@@ -173,11 +183,15 @@ int run_export(const ExportCommand& command, const Session& session) {
 void add_export_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<ExportCommand>();
   CLI::App* app = program.add_subcommand("export", "Writes a trace in a format of other programs, and says what that leaves out");
-  app->add_option("TRACE", command->source, "trace file, or anything that import reads")->required();
-  app->add_option("--to", command->format,
-                  "kineto (HTA, TensorBoard, chrome://tracing; a file per device), perfetto (ui.perfetto.dev), nvtxt (Nsight Systems), csv")
-      ->type_name("FORMAT")
-      ->required();
+  offer_values(*app->add_option("TRACE", command->source, "trace file, or anything that import reads")->required(), {kFileValue});
+  CLI::Option* to =
+      app->add_option(
+             "--to", command->format,
+             "kineto (HTA, TensorBoard, chrome://tracing; a file per device), perfetto (ui.perfetto.dev), nvtxt (Nsight Systems), csv")
+          ->type_name("FORMAT")
+          ->required()
+          ->group(kOutputGroup);
+  offer_values(*to, format_names());
   add_output_options(*app, command->output,
                      "output file; default: the trace's name with .json, .pftrace, .nvtxt or .csv in the current folder");
   app->footer("Example:\n  mptune export resnet50.sqlite --to perfetto\n  mptune export report.sqlite --to kineto -o run.json");

@@ -3,6 +3,9 @@
 
 #include "profiler/base/units.h"
 #include "reports/cli/commands.h"
+#include "reports/cli/option_values.h"
+#include "reports/cli/options.h"
+#include "reports/cli/worker_calls.h"
 #include "reports/render/table.h"
 #include "tuner/live/worker_process.h"
 
@@ -79,9 +82,12 @@ int run_models(const ModelsOptions& options, const Session& session) {
 void add_models_command(CLI::App& program, CommandBody& chosen) {
   auto options = std::make_shared<ModelsOptions>();
   CLI::App* command = program.add_subcommand("models", "Lists the built-in models, or the layers of one model");
-  command->add_option("MODEL", options->model,
-                      "list the layers of this model, built in or a file (.pt2, .so, .pt): names and numbers for --cuts");
-  command->add_option("--input", options->input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
+  CLI::Option* model = command->add_option(
+      "MODEL", options->model, "list the layers of this model, built in or a file (.pt2, .so, .pt): names and numbers for --cuts");
+  offer_values(*model, model_values());
+  command->add_option("--input", options->input, "shape of one sample, such as 3x64x64; default: the model's")
+      ->type_name("SHAPE[:DTYPE]")
+      ->group(kModelGroup);
   command->footer(
       "Example:\n  mptune models transformer:d=256,layers=8\n\nA model of your own is a PyTorch program, written by mptune_export.py (see "
       "examples/own_python_model):\n  mptune models net.pt2\na plug-in in C++ (MPTUNE_MODEL of mptune/nn.h, see "

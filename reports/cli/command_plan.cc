@@ -13,11 +13,13 @@
 #include "planner/search/search_divisions.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/nearest_word.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/plan_devices.h"
@@ -46,6 +48,7 @@ constexpr std::int64_t kFrontActions = 400'000;
 constexpr double kActionsPerSecond = 600'000;
 /// The part of --time that the search for the best plan may use; the front of time against memory gets the rest.
 constexpr double kSearchPart = 0.8;
+const std::vector<std::string> kObjectives = {"simulate", "closed-form", "max-load", "aceso"};
 
 struct PlanCommand {
   std::string profile;
@@ -62,8 +65,9 @@ struct PlanCommand {
 std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
   const bool placement = format == profiler::ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
-  if (objective != "simulate" && objective != "closed-form" && objective != "max-load" && objective != "aceso")
-    throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
+  if (std::ranges::find(kObjectives, objective) == kObjectives.end())
+    throw Error("'" + objective + "' is no objective", "--objective",
+                did_you_mean(objective, kObjectives, "use simulate, closed-form, max-load or aceso"));
   if (placement && objective != "max-load")
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
   if (objective != "simulate" && !command.time.empty())
@@ -333,24 +337,36 @@ int run_plan(const PlanCommand& typed, const Session& session) {
 void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
   CLI::App* app = program.add_subcommand("plan", "Searches plans by simulation, from a profile; needs no model and no device");
-  app->add_option("PROFILE", command->profile, "trace file of mptune profile, or a public profile")->required();
+  CLI::Option* profile = app->add_option("PROFILE", command->profile, "trace file of mptune profile, or a public profile")->required();
+  offer_values(*profile, {kFileValue});
   app->add_option(
          "--devices", command->devices,
          "some of the profile's devices, comma-separated, or a pool that was profiled, cpu:0-15/auto: how it is divided is searched, too; "
          "default: all")
-      ->type_name("LIST");
-  app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
-  app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
-  app->add_option("--objective", command->objective,
-                  "what to minimise: simulate (the simulated step), closed-form or aceso (the step by a formula), max-load (the largest "
-                  "load of a device); default: by file format")
-      ->type_name("NAME");
-  app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
+      ->type_name("LIST")
+      ->group(kDeviceGroup);
+  app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")
+      ->type_name("SIZE")
+      ->group(kDeviceGroup);
+  app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")
+      ->type_name("BW[,LATENCY]")
+      ->group(kDeviceGroup);
+  CLI::Option* objective =
+      app->add_option(
+             "--objective", command->objective,
+             "what to minimise: simulate (the simulated step), closed-form or aceso (the step by a formula), max-load (the largest "
+             "load of a device); default: by file format")
+          ->type_name("NAME")
+          ->group(kSearchGroup);
+  offer_values(*objective, kObjectives);
+  app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N")->group(kModelGroup);
   app->add_option("--encoder-layers", command->encoder_layers,
                   "encoder layers of the model, of which Aceso's operator tables list one; default: by the published name, else 24")
-      ->type_name("N");
+      ->type_name("N")
+      ->group(kModelGroup);
   app->add_option("--time", command->time, "bound of the search: 10s, 5min; default: a limited amount of work, which takes seconds")
-      ->type_name("TIME");
+      ->type_name("TIME")
+      ->group(kSearchGroup);
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
@@ -15,6 +16,7 @@
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/plan_output.h"
@@ -54,6 +56,7 @@ struct Profiled {
 
 Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::TrainingSetup& setup, tuner::DescribedModel& model) {
   if (command.choice.plan.empty()) {
+    check_before_model(command.choice, setup.devices, setup.batch);
     model = describe_model(setup, session);
     check_memory_format(command.choice, model.convolutions);
     Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
@@ -105,16 +108,24 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
   }
 }
 
-/// Measures layers and links, or reads them from --measured: plans recorded with the same costs can be compared.
-void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model, const Plan& plan,
-                    const std::string& path, const Session& session, ProgressLine& progress) {
-  if (command.measured.empty()) {
+/// The profile of --measured; empty where it is not given.
+std::optional<Profile> read_measured(const ProfileCommand& command) {
+  if (command.measured.empty()) return std::nullopt;
+  std::optional<Profile> profile = profiler::read_recording(command.measured).profile;
+  if (!profile) throw Error("the file holds no profile", command.measured, "give a trace file that mptune profile wrote");
+  return profile;
+}
+
+/// Measures layers and links, unless they were `measured` before: plans recorded with the same costs can be compared.
+void obtain_profile(const ProfileCommand& command, const std::optional<Profile>& measured, const tuner::TrainingSetup& setup,
+                    const tuner::DescribedModel& model, const Plan& plan, const std::string& path, const Session& session,
+                    ProgressLine& progress) {
+  if (!measured) {
     progress.update("measuring layers and links", 0);
     return measure_profile(setup, path, kMeasureSeconds, command.choice, &plan, session, wait_options(session), progress);
   }
   profiler::Recording recording;
-  recording.profile = profiler::read_recording(command.measured).profile;
-  if (!recording.profile) throw Error("the file holds no profile", command.measured, "give a trace file that mptune profile wrote");
+  recording.profile = measured;
   const Fingerprint& known = recording.profile->fingerprint;
   if (known.model != model.fingerprint.model || known.input != model.fingerprint.input)
     throw Error("the profile is of another model", command.measured, "leave --measured out");
@@ -128,6 +139,7 @@ void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& s
 Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
+  const std::optional<Profile> measured = read_measured(command);
   tuner::DescribedModel model;
   Profiled profiled;
   profiled.plan = chosen_plan(command, session, setup, model);
@@ -136,7 +148,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   const TemporaryFolder folder;
   setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);
-  obtain_profile(command, setup, model, profiled.plan, folder.file("profile.sqlite"), session, progress);
+  obtain_profile(command, measured, setup, model, profiled.plan, folder.file("profile.sqlite"), session, progress);
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
   try {
@@ -268,9 +280,12 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);
-  app->add_option("--steps", command->steps, "recorded steps; default: 10")->type_name("N");
-  app->add_option("--measured", command->measured, "take the costs of layers and links from this trace file instead of measuring them")
-      ->type_name("FILE");
+  app->add_option("--steps", command->steps, "recorded steps; default: 10")->type_name("N")->group(kStepGroup);
+  CLI::Option* measured =
+      app->add_option("--measured", command->measured, "take the costs of layers and links from this trace file instead of measuring them")
+          ->type_name("FILE")
+          ->group(kModelGroup);
+  offer_values(*measured, {kFileValue});
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer(
       "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n  mptune profile -- python train.py --epochs "

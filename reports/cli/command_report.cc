@@ -5,6 +5,7 @@
 #include "profiler/base/error.h"
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/recordings.h"
 #include "reports/render/markdown.h"
@@ -58,9 +59,9 @@ int run_report(const ReportCommand& command, const Session& session) {
 void add_report_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<ReportCommand>();
   CLI::App* app = program.add_subcommand("report", "Shows a study or a trace again");
-  app->add_option("STUDY_OR_TRACE", command->source, "folder made by tune, or trace file")->required();
-  app->add_flag("--text", command->text, "as text");
-  app->add_flag("--markdown", command->markdown, "as a Markdown document with GitHub's tables");
+  offer_values(*app->add_option("STUDY_OR_TRACE", command->source, "folder made by tune, or trace file")->required(), {kFileValue});
+  app->add_flag("--text", command->text, "as text")->group(kOutputGroup);
+  app->add_flag("--markdown", command->markdown, "as a Markdown document with GitHub's tables")->group(kOutputGroup);
   add_output_options(*app, command->output, "write the report to this file instead of the terminal");
   app->footer("Example:\n  mptune report resnet50.study --text");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_report(*command, session); }; });

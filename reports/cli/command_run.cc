@@ -16,6 +16,7 @@
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
@@ -93,6 +94,7 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
     throw Error("no plan is given", "--plan", "give a plan file (mptune tune makes one), or name a plan: --devices, --stages, --schedule");
   Chosen chosen;
   chosen.setup = make_setup(command.model, command.devices, command.step);
+  check_before_model(command.choice, chosen.setup.devices, chosen.setup.batch);
   const tuner::DescribedModel model = describe_model(chosen.setup, session);
   check_memory_format(command.choice, model.convolutions);
   const int batch = chosen.setup.batch > 0 ? chosen.setup.batch : model.batch;
@@ -215,10 +217,14 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_plan_options(*app, command->choice, false);
   add_step_options(*app, command->step);
   app->add_option("--steps", command->steps, "training steps; default: until the 95 % interval of the step time is narrow, at most 50")
-      ->type_name("N");
-  app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors")->type_name("FILE");
-  app->add_option("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format")
-      ->type_name("FILE");
+      ->type_name("N")
+      ->group(kStepGroup);
+  const auto add_file = [&](const char* name, std::string& path, const char* help, const char* group) {
+    offer_values(*app->add_option(name, path, help)->type_name("FILE")->group(group), {kFileValue});
+  };
+  add_file("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors; default: weights from the seed",
+           kStepGroup);
+  add_file("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format", kOutputGroup);
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
       "--devices cpu:0,cpu:1 --schedule naive");

@@ -14,6 +14,7 @@
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/fit_text.h"
@@ -119,10 +120,14 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
 void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<SimulateCommand>();
   CLI::App* app = program.add_subcommand("simulate", "Predicts one plan: step time, memory, timeline");
-  app->add_option("--plan", command->plan, "plan file")->type_name("FILE")->required();
-  app->add_option("--profile", command->profile, "trace file made by mptune profile")->type_name("FILE")->required();
+  const auto add_file = [&](const char* name, std::string& path, const char* help) {
+    offer_values(*app->add_option(name, path, help)->type_name("FILE")->required()->group("Input"), {kFileValue});
+  };
+  add_file("--plan", command->plan, "plan file");
+  add_file("--profile", command->profile, "trace file made by mptune profile");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->group(kDeviceGroup);
   add_output_options(*app, command->output, "also write the predicted trace");
   app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });

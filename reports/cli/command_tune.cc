@@ -62,12 +62,24 @@ double parse_budget(const std::string& text) {
   return budget_s;
 }
 
-tuner::TuneOptions tune_options(const TuneCommand& command, const Session& session, const tuner::TrainingSetup& setup,
-                                const tuner::DescribedModel& model, double budget_s) {
+/// Refuses what can be refused before the model is loaded. Returns the stop rules.
+tuner::TuneOptions checked_before_model(const TuneCommand& command, const tuner::TrainingSetup& setup, const std::string& folder) {
   tuner::TuneOptions options;
-  options.budget_s = budget_s;
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
+  if (command.resume && command.output.force)
+    throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
+  tuner::Study::check(folder, command.resume ? tuner::Study::Open::resume : tuner::Study::Open::create, command.output.force);
+  const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
+  check_search_before_model(command.choice, devices, setup.batch,
+                            divisions_with_caps(command.devices.memory, devices, parse_pools(setup.pools)));
+  if (!command.choice.plan.empty()) check_executable(load_plan_file(command.choice.plan).plan, command.choice.plan);
+  return options;
+}
+
+/// The stop rules with what the model adds: the space of the search, and the plan of today.
+tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& command, const Session& session,
+                                const tuner::TrainingSetup& setup, const tuner::DescribedModel& model) {
   check_memory_format(command.choice, model.convolutions);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   const std::vector<DevicePool> pools = parse_pools(setup.pools);
@@ -91,7 +103,6 @@ tuner::TuneOptions tune_options(const TuneCommand& command, const Session& sessi
 
 tuner::Study open_study(const TuneCommand& command, const std::string& folder, const Session& session) {
   if (!command.resume) return {folder, tuner::Study::Open::create, command.output.force};
-  if (command.output.force) throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
   tuner::Study study(folder, tuner::Study::Open::resume);
   if (study.identity().empty()) session.say("nothing to resume in " + folder + ": the study begins anew");
   return study;
@@ -187,9 +198,11 @@ int run_tune(const TuneCommand& command, const Session& session) {
   session.say("tuning " + command.model.model + " for " + command.budget);
   const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  const tuner::TuneOptions stop_rules = checked_before_model(command, setup, folder);
   const tuner::DescribedModel model = describe_model(setup, session, ends_s);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
-  const tuner::TuneOptions options = tune_options(command, session, setup, model, std::max(1e-3, ends_s - tuner::monotonic_seconds()));
+  tuner::TuneOptions options = tune_options(stop_rules, command, session, setup, model);
+  options.budget_s = std::max(1e-3, ends_s - tuner::monotonic_seconds());
   const std::string identity = tuner::study_identity(setup, command.devices.link, model.fingerprint);
   tuner::Study study = open_study(command, folder, session);
   setup.sleep_profile = study.profile_path();
@@ -231,11 +244,16 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   add_plan_options(*app, command->choice, true);
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);
-  app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h; default: 5min")->type_name("TIME");
-  app->add_option("--trials", command->trials, "largest number of trials")->type_name("N");
+  app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h; default: 5min")
+      ->type_name("TIME")
+      ->group(kSearchGroup);
+  app->add_option("--trials", command->trials, "largest number of trials; default: as many as the budget allows")
+      ->type_name("N")
+      ->group(kSearchGroup);
   app->add_option("--target", command->target, "stop when no untried plan can be faster by more than this percentage; default: 1")
-      ->type_name("PCT");
-  app->add_flag("--resume", command->resume, "continue the study in this folder");
+      ->type_name("PCT")
+      ->group(kSearchGroup);
+  app->add_flag("--resume", command->resume, "continue the study in this folder")->group(kOutputGroup);
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer(
       "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n  mptune tune "

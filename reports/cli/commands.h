@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/cli/program_text.h"
 #include "reports/cli/session.h"
 
 namespace CLI {
@@ -32,5 +33,10 @@ void add_import_command(CLI::App& program, CommandBody& chosen);
 void add_export_command(CLI::App& program, CommandBody& chosen);
 void add_models_command(CLI::App& program, CommandBody& chosen);
 void add_doctor_command(CLI::App& program, CommandBody& chosen);
+void add_completion_command(CLI::App& program, CommandBody& chosen);
+/// Call it behind all others: it knows the commands that are there.
+void add_help_command(CLI::App& program, CommandBody& chosen);
+/// What `mptune COMMAND --help` does; `command`: its name, "" for the program.
+[[nodiscard]] CommandBody help_on(const ProgramText& program, const std::string& command);
 
 }  // namespace mptune::reports

@@ -2,10 +2,31 @@
 
 #include <string>
 
+#include "reports/cli/program_text.h"
+#include "reports/render/style.h"
+
 namespace mptune::reports {
 
-/// CLI11's help with lines of at most `columns`: descriptions go on below themselves, examples (lines that begin with blanks and have no
-/// description) stay as they are. `description_column`: where descriptions begin.
-[[nodiscard]] std::string wrap_help(const std::string& text, int description_column, int columns);
+/// Help of a command, or of the program (`command` is `program.program`). Lines have at most style.width columns but for examples, which
+/// stay whole so that they can be pasted.
+///
+///     Finds the fastest plan by profile, search and measured trials; resumable
+///     Usage: mptune tune [OPTIONS] MODEL
+///
+///     Arguments:
+///       MODEL                       a built-in model, such as resnet50, or ...
+///
+///     Devices:
+///       --devices LIST              cpu:0, cpu:0-3, cuda:0 ...
+///
+///     Example:
+///       mptune tune resnet50 --devices cpu:0,cpu:1 --budget 150s
+///
+///     Exit codes:
+///       5  the best plans are too close to tell apart ...
+[[nodiscard]] std::string render_help(const ProgramText& program, const CommandText& command, const TextStyle& style);
+
+/// The table of all exit codes.
+[[nodiscard]] std::string render_exit_codes(const TextStyle& style);
 
 }  // namespace mptune::reports

@@ -51,10 +51,11 @@ void require_stack() {
 int run(int argc, char** argv) {
   require_stack();
   const CommandLine line = parse_command_line(argc, argv);
-  if (!line.body) return static_cast<int>(ExitCode::done);
   tuner::install_interrupt_handlers();
   start_interrupt_watchdog(line.options.json);
-  return line.body(session_of(line.options));
+  const Session session = session_of(line.options);
+  if (!line.defaults.empty()) session.say(line.defaults);
+  return line.body(session);
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "profiler/trace/builtin_list.h"
+#include "reports/cli/option_values.h"
 
 namespace mptune::reports {
 namespace {
@@ -21,6 +23,12 @@ std::string range_text(double least, double most) {
   std::ostringstream text;
   text << "use " << least << " to " << most;
   return text.str();
+}
+
+std::vector<std::string> loss_values() {
+  std::vector<std::string> values = profiler::loss_names();
+  values.emplace_back("model");
+  return values;
 }
 
 }  // namespace
@@ -33,41 +41,61 @@ std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
 void add_device_options(CLI::App& command, DeviceOptions& options, bool divides) {
   options.divides = divides;
   const std::string pools = divides ? "cpu:0-15/auto and cuda:0/auto: how these are divided is searched, too; " : "";
-  command
-      .add_option("--devices", options.devices,
-                  "cpu:0, cpu:0-3, cuda:0, cuda:0/1of2, sleep:4; " + pools + "a comma-separated list, or auto")
-      ->type_name("LIST");
-  command.add_option("--link", options.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
-  command.add_option("--memory", options.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
+  CLI::Option* devices =
+      command
+          .add_option("--devices", options.devices,
+                      "cpu:0, cpu:0-3, cuda:0, cuda:0/1of2, sleep:4; " + pools +
+                          "a comma-separated list, or auto; default: auto, which is all GPUs, else one device per core, at most 8")
+          ->type_name("LIST")
+          ->group(kDeviceGroup);
+  offer_values(*devices, {"auto"});
+  command.add_option("--link", options.link, "throttle copies between CPU devices: 12GB/s,10us; default: not throttled")
+      ->type_name("BW[,LATENCY]")
+      ->group(kDeviceGroup);
+  command.add_option("--memory", options.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: what the device has")
+      ->type_name("SIZE")
+      ->group(kDeviceGroup);
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command
-      .add_option("MODEL", options.model,
-                  "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a program of torch.export (net.pt2, "
-                  "mptune_export.py), a plug-in (./libnet.so), or TorchScript whose nn.Sequential's children are the layers (net.pt, or "
-                  "net.pt:container=PATH of a Sequential or ModuleList inside)")
-      ->required();
-  command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N");
+  CLI::Option* model = command.add_option(
+      "MODEL", options.model,
+      "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a program of torch.export (net.pt2, "
+      "mptune_export.py), a plug-in (./libnet.so), or TorchScript whose nn.Sequential's children are the layers (net.pt, or "
+      "net.pt:container=PATH of a Sequential or ModuleList inside)");
+  model->required();
+  offer_values(*model, model_values());
+  command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N")->group(kModelGroup);
   command
       .add_option("--input", options.input,
                   "shape of one sample, such as 3x64x64; default: the model's; TorchScript has none, so give this or --data")
-      ->type_name("SHAPE[:DTYPE]");
+      ->type_name("SHAPE[:DTYPE]")
+      ->group(kModelGroup);
 }
 
 void add_step_options(CLI::App& command, StepOptions& options) {
-  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw; default: sgd")->type_name("NAME");
-  command.add_option("--lr", options.learning_rate, "learning rate; default: the model's")->type_name("X");
-  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model; default: the model's")->type_name("NAME");
-  command.add_option("--seed", options.seed, "fixes weights and data; default: 0")->type_name("N");
-  command
-      .add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target, or a key for each input by its name")
-      ->type_name("FILE");
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    return command.add_option(name, value, help)->type_name(type)->group(kStepGroup);
+  };
+  offer_values(*add("--optimizer", options.optimizer, "NAME", "sgd, adam or adamw; default: sgd"), profiler::optimizer_names());
+  add("--lr", options.learning_rate, "X", "learning rate; default: 0.01 for sgd, 0.001 for adam and adamw");
+  offer_values(*add("--loss", options.loss, "NAME", "cross_entropy, mse, mean_square or model; default: the model's"), loss_values());
+  add("--seed", options.seed, "N", "fixes weights and data; default: 0");
+  offer_values(*add("--data", options.data, "FILE",
+                    "a batch saved by torch.save: a dict with input and target, or a key for each input by its name; default: made "
+                    "from the seed"),
+               {kFileValue});
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help) {
-  command.add_option("-o,--output", options.path, help)->type_name("PATH");
-  command.add_flag("--force", options.force, "replace a file that mptune did not write");
+  offer_values(*command.add_option("-o,--output", options.path, help)->type_name("PATH")->group(kOutputGroup), {kFileValue});
+  command.add_flag("--force", options.force, "replace a file that mptune did not write")->group(kOutputGroup);
+}
+
+std::vector<std::string> model_values() {
+  std::vector<std::string> values = profiler::builtin_names();
+  values.emplace_back(kFileValue);
+  return values;
 }
 
 std::int64_t parse_whole(const std::string& text, const std::string& option, std::int64_t least, std::int64_t most, std::int64_t absent) {

@@ -35,11 +35,21 @@ struct OutputOptions {
   bool force = false;
 };
 
+/// Headings of options in help.
+inline constexpr const char* kModelGroup = "Model";
+inline constexpr const char* kDeviceGroup = "Devices";
+inline constexpr const char* kPlanGroup = "Plan";
+inline constexpr const char* kSearchGroup = "Search";
+inline constexpr const char* kStepGroup = "Step";
+inline constexpr const char* kOutputGroup = "Output";
+
 /// `divides`: pools may be named.
 void add_device_options(CLI::App& command, DeviceOptions& options, bool divides = false);
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_step_options(CLI::App& command, StepOptions& options);
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help);
+/// What may stand for MODEL: built-in models, and files.
+[[nodiscard]] std::vector<std::string> model_values();
 
 inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 

@@ -19,7 +19,9 @@
 #include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/nearest_word.h"
 #include "profiler/base/text.h"
+#include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/render/style.h"
 #include "tuner/runtime/capabilities.h"
@@ -28,6 +30,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kMostStages = 4096;
+constexpr const char* kSearchedGroup = "Search only plans with";
 
 std::string read_small_file(const std::string& path, const std::string& remedy) {
   std::ifstream file(path, std::ios::binary);
@@ -35,6 +38,10 @@ std::string read_small_file(const std::string& path, const std::string& remedy) 
   text << file.rdbuf();
   if (!file || std::filesystem::is_directory(path)) throw Error("the file can't be read", path, remedy);
   return text.str();
+}
+
+Error empty_stage(const std::string& cut) {
+  return {"cut '" + cut + "' leaves an empty stage", "--cuts", "list the cuts in ascending order, each once"};
 }
 
 std::vector<int> parse_replicas(const std::string& text) {
@@ -47,7 +54,10 @@ std::vector<int> parse_replicas(const std::string& text) {
 std::optional<MemoryFormat> parse_memory_format(const PlanChoice& choice) {
   if (choice.memory_format.empty()) return std::nullopt;
   const auto format = memory_format_of(choice.memory_format);
-  if (!format) throw Error("'" + choice.memory_format + "' is no memory format", "--memory-format", "use contiguous or channels_last");
+  if (!format)
+    throw Error(
+        "'" + choice.memory_format + "' is no memory format", "--memory-format",
+        did_you_mean(choice.memory_format, {kMemoryFormatNames.begin(), kMemoryFormatNames.end()}, "use contiguous or channels_last"));
   if (choice.exact && *format != MemoryFormat::contiguous)
     throw Error("sums in channels_last round otherwise than the un-pipelined model's", "--exact", "leave it or --memory-format out");
   return format;
@@ -100,9 +110,11 @@ std::vector<ExecutionVariant> searched_variants(const PlanChoice& choice, const 
 void choose_schedule(PlanOptions& options) {
   if (options.schedule.empty() || planner::find_schedule(options.schedule) != nullptr) return;
   const std::string schedule = std::exchange(options.schedule, "");
-  const std::string remedy = "use " + join(planner::schedule_names(), ", ") + " or a CSV file of actions";
+  const std::vector<std::string>& names = planner::schedule_names();
+  const std::string remedy = "use " + join(names, ", ") + " or a CSV file of actions";
   std::error_code ignored;
-  if (!std::filesystem::exists(schedule, ignored)) throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
+  if (!std::filesystem::exists(schedule, ignored))
+    throw Error("'" + schedule + "' is no schedule and no file", "--schedule", did_you_mean(schedule, names, remedy));
   options.actions = planner::schedule_from_csv(read_small_file(schedule, remedy), schedule);
 }
 
@@ -129,7 +141,58 @@ SearchSpace divided_space(const PlanChoice& choice, const Division& devices, int
   return space;
 }
 
+/// Numbers among the first cuts ascend, whatever the model is. The place of a name is known with the model.
+void check_order_of_numbers(const std::string& cuts) {
+  std::int64_t before = 0;
+  for (const std::string& part : split(cuts, ',')) {
+    const std::optional<std::int64_t> cut = integer(part);
+    if (!cut || *cut < 1) return;
+    if (*cut <= before) throw empty_stage(part);
+    before = *cut;
+  }
+}
+
+/// The choice as it can be checked while the model is unknown.
+struct WithoutModel {
+  PlanChoice choice;
+  std::vector<ProfileLayer> layers;  ///< as many as any plan of the choice needs; empty: too many to try
+  int batch = 0;
+};
+
+WithoutModel without_model(const PlanChoice& choice, std::size_t devices, int batch) {
+  constexpr int kMostTried = 256;  // stages, and micro-batches: making a plan of more takes long
+  WithoutModel without{choice, {}, batch};
+  const PlanOptions values = plan_values(choice);
+  check_order_of_numbers(choice.cuts);
+  const std::size_t cuts = choice.cuts.empty() ? 0 : split(choice.cuts, ',').size();
+  const std::size_t most = std::max({as_index(values.stages), as_index(values.virtual_stages) * devices, cuts + 1, 2 * devices});
+  if (most > kMostTried || values.microbatches > kMostTried) return without;
+  without.layers.resize(kMostTried);
+  std::vector<std::string> places;
+  for (std::size_t cut = 1; cut <= cuts; ++cut) places.push_back(std::to_string(cut));
+  without.choice.cuts = join(places, ",");
+  if (batch > 0) return without;
+  if (values.microbatches == 0 || values.split_size == 0) without.choice.split_size.clear();
+  without.batch = values.microbatches > 0 ? values.microbatches : 4 * kMostTried;
+  return without;
+}
+
 }  // namespace
+
+void check_before_model(const PlanChoice& choice, const std::vector<std::string>& devices, int batch) {
+  (void)parse_memory_format(choice);
+  (void)parse_threads(choice, devices);
+  const WithoutModel without = without_model(choice, devices.size(), batch);
+  if (!without.layers.empty()) check_executable(plan_from_options(without.choice, devices, without.batch, without.layers), "--schedule");
+}
+
+void check_search_before_model(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, int batch,
+                               const std::vector<Division>& divisions) {
+  const WithoutModel without = without_model(choice, devices.size(), batch);
+  if (without.layers.empty()) return;
+  const std::vector<std::int64_t> no_caps(devices.size());
+  check_schedule_executable(search_space(without.choice, devices, no_caps, without.batch, without.layers, divisions));
+}
 
 void check_executable(const Plan& plan, const std::string& where) {
   if (const std::string why = why_not_executable(plan, tuner::kRuntime); !why.empty())
@@ -157,32 +220,37 @@ bool PlanChoice::any() const {
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   const auto add = [&](const char* name, std::string& value, const char* type, const std::string& what, const std::string& otherwise) {
     const std::string help = searched || otherwise.empty() ? what : what + "; default: " + otherwise;
-    CLI::Option* option = command.add_option(name, value, help)->type_name(type);
-    if (searched) option->group("Search only plans with");
+    return command.add_option(name, value, help)->type_name(type)->group(searched ? kSearchedGroup : kPlanGroup);
   };
   add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
   add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
   add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
   add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
-  add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
-      join(planner::schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
-  add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
+  CLI::Option* schedule = add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
+                              join(planner::schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
+  std::vector<std::string> schedules = planner::schedule_names();
+  if (!searched) schedules.emplace_back(kFileValue);
+  offer_values(*schedule, schedules);
+  offer_values(*add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none"),
+               {"none", "all"});
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
-  add("--memory-format", options.memory_format, "FORMAT",
-      "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous");
+  offer_values(
+      *add("--memory-format", options.memory_format, "FORMAT",
+           "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous"),
+      {kMemoryFormatNames.begin(), kMemoryFormatNames.end()});
   add("--threads", options.threads, "N", "intra-op threads of a CPU device, those with fewer cores one per core", "one per core");
   if (searched)
     command
         .add_flag("--exact", options.exact,
                   "gradients that equal the un-pipelined model's in every bit: contiguous tensors, a thread per core, no kernel replaced, "
                   "nothing fused")
-        ->group("Search only plans with");
+        ->group(kSearchedGroup);
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
-  command.add_option("--plan", options.plan, help)->type_name("FILE");
-  command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine");
+  offer_values(*command.add_option("--plan", options.plan, help)->type_name("FILE")->group(kPlanGroup), {kFileValue});
+  command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine; default: warn")->group(kPlanGroup);
 }
 
 void check_memory_format(const PlanChoice& choice, bool convolutions) {
@@ -213,8 +281,7 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
       cut = static_cast<int>(named - layers.begin());
     }
     if (cut < 1 || cut > last) throw Error("cut '" + part + "' is out of range", "--cuts", "use layers from 1 to " + std::to_string(last));
-    if (!cuts.empty() && cut <= cuts.back())
-      throw Error("cut '" + part + "' leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
+    if (!cuts.empty() && cut <= cuts.back()) throw empty_stage(part);
     cuts.push_back(cut);
   }
   return cuts;

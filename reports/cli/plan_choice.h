@@ -41,6 +41,13 @@ void check_executable(const Plan& plan, const std::string& where);
 /// The same for a space that is restricted to one schedule.
 void check_schedule_executable(const SearchSpace& space);
 
+/// Refuses, before a model is loaded, what no model could have: values, and combinations of them with the devices. Cuts and what depends on
+/// the model's batch or number of layers are left to the functions below. `batch`: 0 where the model's is used. Throws Error.
+void check_before_model(const PlanChoice& choice, const std::vector<std::string>& devices, int batch);
+/// The same for a search.
+void check_search_before_model(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, int batch,
+                               const std::vector<Division>& divisions);
+
 /// Throws Error for --memory-format channels_last of a model that has no convolutions.
 void check_memory_format(const PlanChoice& choice, bool convolutions);
 

@@ -3,51 +3,27 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <memory>
-#include <numeric>
 #include <string_view>
 
 #include "profiler/base/error.h"
+#include "profiler/base/nearest_word.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
-#include "reports/cli/help_text.h"
+#include "reports/cli/config_file.h"
+#include "reports/cli/option_values.h"
+#include "reports/cli/program_text.h"
 
 namespace mptune::reports {
 namespace {
 
-constexpr int kMostHelpColumns = 120;
+const std::vector<std::string> kColorSettings = {"auto", "always", "never"};
 
-/// Edit distance: insertions, deletions and replacements that turn one word into the other.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-/// The nearest of `words`; "" if none is close enough to be a typing mistake.
-std::string nearest(const std::string& word, const std::vector<std::string>& words) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (const std::string& candidate : words) {
-    if (const std::size_t edits = distance(word, candidate); edits < least) {
-      least = edits;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
+/// Options of the command and of the program, and the program's commands.
 std::vector<std::string> words_of(const CLI::App& command) {
   std::vector<std::string> words;
+  if (command.get_parent() != nullptr)
+    for (const CLI::Option* option : command.get_parent()->get_options())
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) words.push_back(sub->get_name());
@@ -61,11 +37,10 @@ Error unknown_argument(const CLI::App& program, const CLI::App& command, const s
   const std::string word = remaining.empty() ? "" : remaining.front();
   const bool option = !word.empty() && word.front() == '-';
   const bool no_command = &command == &program;
-  const std::string near = nearest(word.substr(0, word.find('=')), words_of(command));
   const std::string what = option       ? "there is no option '" + word + "'"
                            : no_command ? "there is no command '" + word + "'"
                                         : "'" + word + "' is one argument too many";
-  return {what, where, (near.empty() ? "" : "did you mean " + near + "? ") + "see " + where + " --help"};
+  return {what, where, did_you_mean(word.substr(0, word.find('=')), words_of(command), "see " + where + " --help")};
 }
 
 Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
@@ -80,26 +55,30 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   return {one_line(error.what()), where, "see " + where + " --help"};
 }
 
-/// Help as wide as the terminal, and no wider than reads well.
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    const int columns = std::min(kMostHelpColumns, style_of({}, environment_of_process()).width);
-    return wrap_help(Formatter::make_help(app, std::move(name), mode), static_cast<int>(get_column_width()), columns);
-  }
-};
-
 void add_global_options(CLI::App& program, GlobalOptions& options) {
-  program.add_flag("--json", options.json, "print exactly one JSON object on stdout");
-  program.add_flag("-q,--quiet", options.quiet, "print no progress");
-  program.add_flag("-v,--verbose", options.verbose, "print a line for each part of the work as it begins");
-  program.add_option("--color", options.color, "colours: auto, always or never")->type_name("WHEN");
+  const auto add = [&](CLI::Option* option) {
+    option->group("Global");
+    return option;
+  };
+  add(program.add_flag("--json", options.json, "print exactly one JSON object on stdout"));
+  add(program.add_flag("-q,--quiet", options.quiet, "print no progress"));
+  add(program.add_flag("-v,--verbose", options.verbose, "print a line for each part of the work as it begins"));
+  offer_values(*add(program.add_option("--color", options.color, "colours: auto, always or never; default: auto")->type_name("WHEN")),
+               kColorSettings);
+  offer_values(*add(program.add_option("--config", options.config, "read defaults from this file instead of the mptune.toml that is found")
+                        ->type_name("FILE")),
+               {kFileValue});
+  add(program.add_flag("--no-config", options.no_config, "read no mptune.toml"));
 }
 
 void check_global_options(const GlobalOptions& options) {
-  if (options.color != "auto" && options.color != "always" && options.color != "never")
-    throw Error("invalid colour setting '" + options.color + "'", "--color", "use auto, always or never");
+  if (std::ranges::find(kColorSettings, options.color) == kColorSettings.end()) {
+    throw Error("invalid colour setting '" + options.color + "'", "--color",
+                did_you_mean(options.color, kColorSettings, "use auto, always or never"));
+  }
   if (options.quiet && options.verbose) throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
+  if (options.no_config && !options.config.empty())
+    throw Error("a file of defaults is both named and refused", "--no-config", "leave --config or --no-config out");
 }
 
 /// Arguments before `--`, itself not among them.
@@ -112,7 +91,7 @@ bool records_program(int argc, char** argv) {
   const int count = count_before_marker(argc, argv);
   for (int i = 1; i < count && count < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--color")
+    if (word == "--color" || word == "--config")
       ++i;
     else if (!word.starts_with('-'))
       return word == "profile";
@@ -120,18 +99,25 @@ bool records_program(int argc, char** argv) {
   return false;
 }
 
-}  // namespace
+CommandBody version_body() {
+  return [](const Session& session) {
+    planner::Json json = result_of("version");
+    json["version"] = MPTUNE_VERSION;
+    json["built_with"] = MPTUNE_BUILT_WITH;
+    session.result("mptune " MPTUNE_VERSION "\n" MPTUNE_BUILT_WITH "\n", json);
+    return 0;
+  };
+}
 
-CommandLine parse_command_line(int argc, char** argv) {
-  CommandLine line;
-  CLI::App program("Finds the fastest way to split the training step of a model over several devices", "mptune");
-  program.set_version_flag("--version", "mptune " MPTUNE_VERSION);
-  program.formatter(std::make_shared<HelpFormatter>());
+/// Options and commands of the program; `argc` loses the command that `mptune profile --` records.
+void add_everything(CLI::App& program, int& argc, char** argv, CommandLine& line) {
+  program.set_help_flag("-h,--help", "print this help and exit")->group("Global");
+  program.set_version_flag("--version", "", "print versions and exit")->group("Global");
   program.require_subcommand(1);
   program.fallthrough();
   program.footer(
-      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n\nmptune COMMAND --help tells "
-      "more.");
+      "mptune help COMMAND tells more of a command, mptune help exit-codes what exit codes mean.\n\n"
+      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");
   add_global_options(program, line.options);
   if (records_program(argc, argv)) {
     const int count = count_before_marker(argc, argv);
@@ -141,20 +127,36 @@ CommandLine parse_command_line(int argc, char** argv) {
     add_profile_command(program, line.body);
   }
   for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_check_command, add_simulate_command, add_compare_command,
-                         add_report_command, add_import_command, add_export_command, add_models_command, add_doctor_command})
+                         add_report_command, add_import_command, add_export_command, add_models_command, add_doctor_command,
+                         add_completion_command, add_help_command})
     add(program, line.body);
+  // The program's own --help is listed with each command.
+  for (CLI::App* command : program.get_subcommands([](CLI::App*) { return true; })) command->get_help_ptr()->group("");
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) {
+  CommandLine line;
+  CLI::App program("Finds the fastest way to split the training step of a model over several devices", "mptune");
+  add_everything(program, argc, argv, line);
   try {
     program.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    if (program.get_subcommands().empty() && !program.remaining().empty()) throw unknown_argument(program, program, "mptune");
-    // Help or version: CLI11 prints them.
-    line.body = {};
-    program.exit(success);
+  } catch (const CLI::CallForVersion&) {
+    line.options.json = asks_for_json(argc, argv);  // the flag may end the parsing before --json is reached
+    line.body = version_body();
+    return line;
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = program.get_subcommands();
+    if (chosen.empty() && !program.remaining().empty()) throw unknown_argument(program, program, "mptune");
+    check_global_options(line.options);
+    line.body = help_on(text_of(program), chosen.empty() ? "" : chosen.front()->get_name());
     return line;
   } catch (const CLI::ParseError& error) {
     throw usage_error(program, error);
   }
   check_global_options(line.options);
+  line.defaults = apply_config(*program.get_subcommands().front(), line.options);
   return line;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <string>
 
 #include "reports/cli/commands.h"
 #include "reports/cli/session.h"
@@ -10,10 +10,11 @@ namespace mptune::reports {
 /// What a command line asks for.
 struct CommandLine {
   GlobalOptions options;
-  CommandBody body;  ///< empty where help or version were printed
+  CommandBody body;
+  std::string defaults;  ///< the file of defaults that was used, and for which options; "" if none was
 };
 
-/// Parses; prints help and version. Throws Error (usage), one line, for everything that is wrong.
+/// Parses, and reads defaults (config_file.h). Throws Error (usage), one line, for everything that is wrong.
 [[nodiscard]] CommandLine parse_command_line(int argc, char** argv);
 /// True if `--json` stands among the arguments: failures of parsing are JSON then, too.
 [[nodiscard]] bool asks_for_json(int argc, char** argv);

@@ -14,6 +14,8 @@ struct GlobalOptions {
   bool quiet = false;
   bool verbose = false;
   std::string color = "auto";
+  std::string config;  ///< a file of defaults; "" to look for one
+  bool no_config = false;
 };
 
 /// What decides how text looks; read from the process by `environment_of_process`, given by tests.

@@ -11,7 +11,7 @@ import jsonschema
 PROGRAM = os.environ["MPTUNE_PROGRAM"]
 SCHEMAS = os.environ["MPTUNE_SCHEMAS"]
 WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.py")
-COMMANDS = ["profile", "plan", "tune", "run", "check", "simulate", "compare", "models", "doctor", "report", "import", "export"]
+COMMANDS = ["profile", "plan", "tune", "run", "check", "simulate", "compare", "models", "doctor", "report", "import", "export", "completion", "help"]
 SCHEDULES = {"naive": 2, "gpipe": 2, "1f1b": 2, "eager-1f1b": 2, "interleaved": 4, "looped-bfs": 4, "zb1p": 2, "zb2p": 2, "zbv": 4, "v-half": 4,
              "v-min": 4, "dualpipe-v": 4, "list": 2}  # and the stages that each has on two devices
 TWO_PARTS = ["zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v", "list"]  # backwards in two parts

@@ -1,4 +1,5 @@
 import os
+import pty
 import subprocess
 import time
 import unittest
@@ -17,7 +18,7 @@ class Help(CommandTest):
 
     def test_the_program_lists_its_commands_and_no_others(self):
         text = self.succeed("--help")
-        listed = [line.split()[0] for line in text.split("Subcommands:")[1].split("\n\n")[0].splitlines() if line[2:3].strip()]
+        listed = [line.split()[0] for line in text.split("Commands:")[1].split("\n\n")[0].splitlines() if line[2:3].strip()]
         self.assertEqual(sorted(listed), sorted(COMMANDS))
         self.assertIn("Example:", text)
 
@@ -35,8 +36,76 @@ class Help(CommandTest):
         self.fails(2, ["no command 'frobnicate'"], "frobnicate", "--help")
         self.fails(2, ["no command 'tun'", "did you mean tune"], "tun", "--help")
 
+    def test_help_is_a_command_as_well(self):
+        self.assertEqual(self.succeed("help"), self.succeed("--help"))
+        for command in COMMANDS:
+            self.assertEqual(self.succeed("help", command), self.succeed(command, "-h"))
+        self.assertEqual(self.result("help", "help", "tune"), self.result("help", "tune", "--help"))
+        self.fails(2, ["no help on 'tun'", "did you mean tune?"], "help", "tun")
+        self.fails(2, ["no help on 'exit-code'", "did you mean exit-codes?"], "help", "exit-code")
+
+    def test_headings_are_coloured_where_colours_are_wanted(self):
+        bold = "\x1b[1mDevices:\x1b[0m"
+        self.assertIn(bold, self.succeed("--color", "always", "tune", "--help"))
+        self.assertIn(bold, self.succeed("tune", "--help", CLICOLOR_FORCE="1"))
+        for environment in ({}, {"TERM": "xterm"}, {"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}):
+            self.assertNotIn("\x1b", self.succeed("tune", "--help", **environment))
+        self.assertNotIn("\x1b", self.succeed("tune", "--help", "--color", "never", CLICOLOR_FORCE="1"))
+        for environment, coloured in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
+            self.assertEqual("\x1b[1m" in self.on_terminal("tune", "--help", **environment), coloured, environment)
+
+    def on_terminal(self, *arguments, **environment):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([PROGRAM, *arguments], stdout=theirs, cwd=self.folder, env=self.environment(**environment))
+        os.close(theirs)
+        text = b""
+        try:
+            while block := os.read(ours, 65536):
+                text += block
+        except OSError:  # the other side is closed
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        return text.decode()
+
+    def test_every_option_stands_in_a_group_with_its_default(self):
+        for command in COMMANDS:
+            text = self.succeed(command, "--help", COLUMNS="120")
+            self.assertNotIn("\nOptions:\n", text, command)
+            self.assertIn("\nGlobal:\n", text, command)
+        text = self.succeed("tune", "--help")
+        for group in ("Arguments", "Model", "Devices", "Search only plans with", "Plan", "Step", "Search", "Output", "Global"):
+            self.assertIn(f"\n{group}:\n", text)
+        for words in ("default: auto", "default: not throttled", "default: what the device has", "default: 5min", "default: sgd", "default: 0"):
+            self.assertIn(words, " ".join(text.split()))
+
+    def test_help_as_recorded(self):
+        """MPTUNE_UPDATE_GOLDEN=1 rewrites golden_help.*.txt; look at the difference before you commit it."""
+        for columns in (80, 120):
+            text = "".join(f"== {command or 'mptune'} ==\n" + self.succeed(*([command] if command else []), "--help", COLUMNS=str(columns))
+                           for command in ["", *COMMANDS])
+            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"golden_help.{columns}.txt")
+            if os.environ.get("MPTUNE_UPDATE_GOLDEN"):
+                with open(path, "w") as file:
+                    file.write(text)
+            with open(path) as file:
+                self.assertEqual(text, file.read(), f"MPTUNE_UPDATE_GOLDEN=1 rewrites {path}")
+            self.assertTrue(text.isascii())
+
+    def test_a_mistake_of_typing_is_recognised(self):
+        profile = ["plan", "profile.sqlite"]
+        for wanted, arguments in {
+                "1f1b": ["profile", "toy", "--devices", "sleep:2", "--schedule", "1fb1"], "interleaved": [*profile, "--schedule", "interleavd"],
+                "closed-form": [*profile, "--objective", "closedform"], "perfetto": ["export", "profile.sqlite", "--to", "perfeto"],
+                "sgd": ["run", "toy", "--devices", "sleep:2", "--optimizer", "sdg"], "mse": ["tune", "toy", "--devices", "sleep:2", "--loss", "msee"],
+                "channels_last": ["tune", "toy", "--devices", "sleep:2", "--memory-format", "channel_last"], "always": ["--color", "alway", "models"],
+                "--memory": ["tune", "toy", "--memroy", "1GiB"], "--color": ["tune", "toy", "--colr", "auto"], "zsh": ["completion", "zhs"],
+        }.items():
+            self.fails(2, [f"did you mean {wanted}?"], *arguments)
+
     def test_version(self):
-        self.assertRegex(self.succeed("--version"), r"^mptune \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.succeed("--version"), r"^mptune \d+\.\d+\.\d+\n(LibTorch \d.*|without LibTorch), (CUPTI \d+|without CUPTI)\n$")
+        self.assertIn("built_with", self.result("version", "--version"))
 
     def test_options_of_the_interface(self):
         shared = ["--devices", "--memory", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch", "--virtual"]

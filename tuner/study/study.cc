@@ -192,6 +192,12 @@ Study::Study(const std::string& folder, Open mode, bool force) : impl_(std::make
   }
 }
 
+void Study::check(const std::string& folder, Open mode, bool force) {
+  if (mode == Open::create) return check_free(folder, force);
+  if (mode == Open::read) return check_is_study(folder);
+  if (!is_empty_study_folder(folder)) check_is_there(folder);
+}
+
 Study::~Study() = default;
 Study::Study(Study&&) noexcept = default;
 Study& Study::operator=(Study&&) noexcept = default;

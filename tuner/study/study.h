@@ -24,8 +24,11 @@ class Study {
   enum class Open { create, resume, read };
   /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
   /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version; where a
-  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment) on a full disk.
+  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the
+  /// folder is read-only, (environment) on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
+  /// Throws the Error (usage) with which opening would refuse the folder as it is; opens and writes nothing.
+  static void check(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;
   Study& operator=(Study&&) noexcept;
