@@ -45,9 +45,13 @@ std::int64_t largest_peak(const Trial& trial) {
 }
 
 const Trial* finished_trial(const std::vector<Trial>& trials, const std::string& plan_key) {
-  const auto found = std::ranges::find_if(
-      trials, [&](const Trial& trial) { return trial.plan_key == plan_key && !std::holds_alternative<Interrupted>(trial.outcome); });
-  return found == trials.end() ? nullptr : &*found;
+  const Trial* failed = nullptr;
+  for (const Trial& trial : trials) {
+    if (trial.plan_key != plan_key || std::holds_alternative<Interrupted>(trial.outcome)) continue;
+    if (measured_step(trial)) return &trial;
+    if (failed == nullptr) failed = &trial;
+  }
+  return failed;
 }
 
 std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile) {

@@ -18,7 +18,7 @@ inline constexpr const char* kCandidateName = "candidate";
 /// Largest peak of its devices by peak_bytes_of, 0 unless measured.
 [[nodiscard]] std::int64_t largest_peak(const Trial& trial);
 
-/// The first trial of a plan that was not interrupted; null: none.
+/// The first trial of a plan that was measured, else the first that was not interrupted; null: none.
 [[nodiscard]] const Trial* finished_trial(const std::vector<Trial>& trials, const std::string& plan_key);
 
 /// Empty where the profile does not know a device, such as one of the user's own plan.

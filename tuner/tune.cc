@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "planner/cost/pool_costs.h"
@@ -17,6 +18,7 @@
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
 #include "tuner/live/worker_process.h"
+#include "tuner/retry.h"
 #include "tuner/search/refit.h"
 #include "tuner/search/trial_search.h"
 
@@ -25,10 +27,12 @@ namespace {
 
 constexpr double kCheckShare = 0.1;
 constexpr double kProfileShare = 0.25;
+constexpr double kProfileShareOfRest = 0.5;  // where the check took longer than its share
 constexpr double kSearchShare = 0.1;
 constexpr double kSearchAgainShare = 0.05;
-constexpr double kRecordShare = 0.15;  // of the budget, at most
-constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
+constexpr double kOutlookShare = 0.02;  // of the budget: what other numbers of devices would do
+constexpr double kRecordShare = 0.15;   // of the budget, at most
+constexpr int kRecordSteps = 12;        // warm-up, unrecorded and recorded
 constexpr double kRecordMargin = 1.25;
 // Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
 constexpr double kBuildShare = 0.5;
@@ -48,6 +52,7 @@ class Tuner {
 
   TuneResult run() {
     check();
+    require_time("profile");
     profile_ = obtain_profile();
     space_ = options_.space;
     std::erase_if(space_.variants, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
@@ -55,10 +60,17 @@ class Tuner {
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
-    if (!study_.final_series() || !study_.not_benchmarked().empty()) {
+    first_ = trials_.size();
+    const std::vector<std::string> again = plans_to_retry(trials_);
+    retry_ = {again.begin(), again.end()};
+    needs_final_ = final_is_incomplete();
+    if (needs_final_ || !retry_.empty() || !std::ranges::all_of(baselines_, [&](const NamedPlan& one) { return settled(one.plan); })) {
       try_baselines();
       explore();
-      run_final();
+      if (needs_final_ || measured_ > 0) {
+        remove_old_traces();
+        run_final();
+      }
     }
     TuneResult result = conclude();
     result.co_running_slowdown = profile_.co_running_slowdown;
@@ -76,10 +88,18 @@ class Tuner {
   }
   /// Mean time of a worker in this run that is not spent in steps [s]: start-up above all.
   [[nodiscard]] double overhead() const { return measured_ == 0 ? 0 : overhead_s_ / measured_; }
+  /// How many times the predicted step the plans of this run took, where other programs load the machine; at least 1.
+  [[nodiscard]] double slowdown() const {
+    std::vector<double> ratios;
+    for (std::size_t i = first_; i < trials_.size(); ++i)
+      if (const auto step = measured_step(trials_[i]); step && trials_[i].prediction && trials_[i].prediction->step_s > 0)
+        ratios.push_back(*step / trials_[i].prediction->step_s);
+    return ratios.empty() ? 1 : std::max(1.0, median(std::move(ratios)));
+  }
   [[nodiscard]] double record_cost(const Plan& plan) const { return overhead() + kRecordSteps * step_of(plan); }
 
   /// Time to leave for traces of the fastest plan so far, the fastest pipeline and the naive plan. A trace that would exceed the share left
-  /// for traces is not counted.
+  /// for traces is not counted, but where a finished study is resumed, which promised them.
   [[nodiscard]] double record_reserve() const {
     if (!services_.record) return 0;
     const std::vector<Series::Entry> entries = final_entries();
@@ -93,7 +113,7 @@ class Tuner {
     for (const double cost : {cost_if([](const Series::Entry&) { return true; }),
                               cost_if([](const Series::Entry& entry) { return entry.plan.num_stages() > 1; }),
                               cost_if([](const Series::Entry& entry) { return entry.name == kNaiveBaseline; })})
-      if (reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
+      if (!needs_final_ || reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
     return reserve;
   }
 
@@ -107,6 +127,17 @@ class Tuner {
 
   // ---- what is known ----
   [[nodiscard]] const Trial* find(const std::string& key) const { return finished_trial(trials_, key); }
+  /// Whether this run need not try the plan.
+  [[nodiscard]] bool settled(const Plan& plan) const {
+    const std::string key = plan_key(plan);
+    const Trial* trial = find(key);
+    return trial != nullptr && (measured_step(*trial) || !retry_.contains(key));
+  }
+  /// Whether the last series is missing, had no time for all, or lost a plan that is worth retrying.
+  [[nodiscard]] bool final_is_incomplete() const {
+    if (!study_.final_series() || !study_.not_benchmarked().empty()) return true;
+    return std::ranges::any_of(retry_, [&](const std::string& key) { return measured_step(*find(key)).has_value(); });
+  }
   [[nodiscard]] double step_of(const Plan& plan) const {
     const Trial* trial = find(plan_key(plan));
     return trial == nullptr ? 0 : measured_step(*trial).value_or(0);
@@ -134,26 +165,31 @@ class Tuner {
       if (auto profile = profiler::read_recording(study_.profile_path()).profile) return planner::with_pool_devices(std::move(*profile));
     }
     report_progress("profile");
-    return planner::with_pool_devices(services_.measure(kProfileShare * options_.budget_s));
+    return planner::with_pool_devices(
+        services_.measure(std::min(kProfileShare * options_.budget_s, std::max(0.0, kProfileShareOfRest * left()))));
+  }
+
+  /// The space, whose search ends after so many seconds from now.
+  [[nodiscard]] SearchSpace limited(SearchSpace space, double seconds) const {
+    space.stop = [this, seconds, start_s = elapsed()](double part) { return elapsed() - start_s >= part * seconds; };
+    return space;
   }
 
   [[nodiscard]] SearchResult search(const Profile& profile, double share) const {
     report_progress("search");
-    const double start_s = elapsed();
-    SearchSpace space = options_.space;
-    space.stop = [&](double part) { return elapsed() - start_s >= part * share * options_.budget_s; };
-    return search_plans(space, profile);
+    return search_plans(limited(options_.space, share * options_.budget_s), profile);
   }
 
   void try_baselines() {
     for (const NamedPlan& baseline : baselines_) {
-      if (find(plan_key(baseline.plan)) != nullptr) continue;
+      if (settled(baseline.plan)) continue;
       const auto prediction = prediction_of(baseline.plan);
-      const double expected = prediction ? prediction->step_s : 0;
+      const double expected = slowdown() * (prediction ? prediction->step_s : 0);
       if (left() <= 0) break;
       // Leaves time for one round of the last series with this baseline in it.
       const double final_s = series_cost(final_entries(), 1) + expected * (kWarmUp + 1);
-      if (measured_ > 0 && left() < trial_cost(expected) + final_s) continue;
+      const double reserve_s = needs_final_ ? 0 : record_reserve();
+      if ((measured_ > 0 || !needs_final_) && left() < trial_cost(expected) + final_s + reserve_s) continue;
       try_plan(baseline.name, baseline.plan, prediction, left() - final_s);
     }
   }
@@ -169,7 +205,8 @@ class Tuner {
 
   void explore() {
     TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
-    for (const Trial& trial : trials_) search.observe(trial);
+    for (const Trial& trial : trials_)
+      if (!retry_.contains(trial.plan_key) || !worth_retrying(trial.outcome)) search.observe(trial);
     learn(search);
     std::string reason = "the budget for trials is spent";
     int killed = 0;  // trials in a row
@@ -181,8 +218,9 @@ class Tuner {
         break;
       }
       const double free_s = left() - series_cost(final_entries(), rounds_to_leave(candidate->plan)) - record_reserve();
-      if (free_s < trial_cost(candidate->prediction.step_s)) break;
-      const Trial& trial = try_plan(kCandidateName, candidate->plan, prediction_of(candidate->plan), free_s);
+      const auto prediction = prediction_of(candidate->plan);
+      if (free_s < trial_cost(slowdown() * prediction.value_or(candidate->prediction).step_s)) break;
+      const Trial& trial = try_plan(kCandidateName, candidate->plan, prediction, free_s);
       search.observe(trial);
       learn(search);
       killed = was_killed(trial.outcome) ? killed + 1 : 0;
@@ -255,6 +293,7 @@ class Tuner {
       fill_peaks(trial);
       study_.add(trial);
       trials_.push_back(trial);
+      keep_if_failed(trial);
       measured = measured || measured_step(trial);
     }
     // If every plan failed, --resume runs the series again.
@@ -282,7 +321,7 @@ class Tuner {
     if (!recommendation) refuse_without_measurement();
     result.recommendation = std::move(*recommendation);
     result.kind_facts = kind_facts(space_, search_, CostModel(profile_));
-    result.kind_facts.other_devices = other_devices(space_, profile_);
+    result.kind_facts.other_devices = other_devices(limited(space_, kOutlookShare * options_.budget_s), profile_);
     result.recommendation.kinds = compare_kinds(result.recommendation.recommended, finals, trials_, result.kind_facts);
     result.trials = trials_;
     result.search = search_;
@@ -290,6 +329,12 @@ class Tuner {
     if (result.lower_bound_s > 0) result.gap = result.recommendation.recommended.step_s / result.lower_bound_s - 1;
     result.stop_reason = study_.stop_reason();
     return result;
+  }
+
+  /// Of a final before, which may have recommended other plans.
+  void remove_old_traces() const {
+    if (!study_.final_series()) return;
+    for (const char* name : {kRecommendedTrace, kBestPipelineTrace}) std::filesystem::remove(study_.trace_path(name));
   }
 
   void record_traces(Recommendation& recommendation) {
@@ -344,8 +389,14 @@ class Tuner {
     note_overhead(trial, elapsed() - before);
     trial.series = study_.next_series();
     study_.add(trial);
+    retry_.erase(trial.plan_key);
     trials_.push_back(std::move(trial));
+    keep_if_failed(trials_.back());
     return trials_.back();
+  }
+
+  void keep_if_failed(const Trial& trial) const {
+    if (services_.keep_failed && !measured_step(trial)) static_cast<void>(services_.keep_failed(trial));
   }
 
   /// Sleeping devices allocate nothing, so whether a plan exceeds their caps is decided by its predicted peaks.
@@ -369,9 +420,15 @@ class Tuner {
   }
 
   // ---- failures ----
+  /// Ends a run whose budget is spent before its next phase, rather than to exceed it by the whole of that phase.
+  void require_time(const std::string& phase) const {
+    if (left() > 0 || !study_.trials().empty()) return;
+    throw Error("the budget was spent before the " + phase, "--budget", "give a larger --budget", ExitCode::no_result);
+  }
+
   [[noreturn]] void throw_interrupted() const {
     const bool terminated = interrupt_flag().load() == SIGTERM;
-    throw Error(terminated ? "terminated" : "interrupted", study_.folder(), "every finished trial is kept: go on with --resume",
+    throw Error(terminated ? "terminated" : "interrupted", study_.folder(), "every finished trial is kept",
                 terminated ? ExitCode::terminated : ExitCode::interrupted);
   }
 
@@ -387,13 +444,13 @@ class Tuner {
                   "raise --memory, lower --batch, or give more devices", ExitCode::infeasible);
     }
     if (trials_.empty()) {
-      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget; --resume keeps the profile",
-                  ExitCode::no_result);
+      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget", ExitCode::no_result);
     }
-    const bool diverges = std::holds_alternative<NonFinite>(trials_.back().outcome);
-    throw Error("no plan could be measured: " + outcome_text(trials_.back().outcome), describe(trials_.back().plan),
-                diverges ? "lower --lr or check the data" : "give a larger --budget, or find out with `mptune run --plan` what fails",
-                ExitCode::no_result);
+    const Trial& last = trials_.back();
+    const bool diverges = std::holds_alternative<NonFinite>(last.outcome);
+    const std::string command = services_.keep_failed ? services_.keep_failed(last) : "mptune run --plan";
+    throw Error("no plan could be measured: " + outcome_text(last.outcome), describe(last.plan),
+                diverges ? "lower --lr or check the data" : "find out what fails with: " + command, ExitCode::no_result);
   }
 
   const TuneOptions& options_;
@@ -407,6 +464,9 @@ class Tuner {
   bool searched_again_ = false;
   std::vector<NamedPlan> baselines_;
   std::vector<Trial> trials_;
+  std::set<std::string> retry_;  // keys of plans whose failure in an earlier run may be gone; this run has not tried them yet
+  std::size_t first_ = 0;        // trial of this run
+  bool needs_final_ = true;      // the study has no last series, or one that lacks plans
   double overhead_s_ = 0;
   int measured_ = 0;  // trials of this run
 };

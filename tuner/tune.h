@@ -28,6 +28,8 @@ struct TuneServices {
   std::function<void(double budget_s)> check;
   std::function<Profile(double budget_s)> measure;                        ///< profile of the model; not called when the study holds one
   std::function<void(const Plan& plan, const std::string& name)> record;  ///< trace of a plan into the study
+  /// Keeps a plan that failed, and returns the command that runs it by itself; may be empty. Throws Error on a full disk.
+  std::function<std::string(const Trial& trial)> keep_failed;
   TrialRunner* runner = nullptr;
   std::function<double()> clock;  ///< seconds, monotonic
   std::function<void(const std::string& what, double fraction)> progress;
@@ -48,7 +50,8 @@ struct TuneResult {
 
 /// The phases of `tune`: check the model, measure the profile, search by simulation, try baselines and the best candidates, benchmark the
 /// finalists and baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces.
-/// Every trial is in the study before the next one starts; a resumed study runs finished trials no more.
+/// Every trial is in the study before the next one starts; a resumed study runs finished trials no more, but those that retry.h names, and
+/// baselines that no run had time for.
 /// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.
 [[nodiscard]] TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services);
 

@@ -146,7 +146,8 @@ MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
   MeasuredClass measured;
   time.spend(1, [&](double budget_s, const std::function<void(double)>& progress) {
     std::vector<Bench> all = benches({});
-    MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, progress);
+    MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, options_.keeps_budget, progress);
+    warn_of_left_out(layers.left_out);
     measured.costs.name = devices_.name;
     measured.costs.layers = std::move(layers.costs);
     measured.returned = std::move(layers.returned);
@@ -156,11 +157,17 @@ MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
   return measured;
 }
 
+void ClassMeasurement::warn_of_left_out(const std::vector<int>& sizes) const {
+  if (sizes.empty() || !options_.warn) return;
+  options_.warn("the costs of " + devices_.name + " at micro-batches of " + std::to_string(sizes.front()) + " and more samples are " +
+                "extrapolated, there was no time to measure them; a larger --budget measures them");
+}
+
 DeviceClass ClassMeasurement::measure_format(const Variant& variant, const DeviceClass& base, double budget_s,
                                              const std::function<void(double)>& progress) const {
   std::vector<Bench> all = benches(variant.variant);
   DeviceClass costs = base;
-  costs.layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, progress).costs;
+  costs.layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, options_.keeps_budget, progress).costs;
   measure_fixed_costs(all.front(), options_.optimizer, costs);
   costs.action_seconds = base.action_seconds;
   return costs;
@@ -172,7 +179,7 @@ DeviceClass ClassMeasurement::measure_replaced(const Variant& variant, const Dev
   for (Bench& bench : all) bench.chain->time_only(variant.replaced);
   std::vector<int> sizes;
   for (const auto& [size, layers] : variant.replaced) sizes.push_back(size);
-  const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), budget_s, progress);
+  const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), budget_s, options_.keeps_budget, progress);
   DeviceClass costs = base;
   for (std::size_t i = 0; i < costs.layers.size(); ++i)
     for (const LayerCost& replaced : measured.costs[i].by_samples) {

@@ -69,6 +69,7 @@ class ClassMeasurement {
   [[nodiscard]] LayersBySize layers_with_slow_kernels(const ExecutionVariant& replacing) const;
   [[nodiscard]] double weight_of(const LayersBySize& layers) const;
   [[nodiscard]] std::vector<Bench> benches(const ExecutionVariant& variant) const;
+  void warn_of_left_out(const std::vector<int>& sizes) const;
   [[nodiscard]] DeviceClass measure_format(const Variant& variant, const DeviceClass& base, double budget_s,
                                            const std::function<void(double)>& progress) const;
   [[nodiscard]] DeviceClass measure_replaced(const Variant& variant, const DeviceClass& base, double budget_s,

@@ -163,6 +163,10 @@ class BusyNeighbours {
 };
 
 constexpr StoppingRule kEnough{4, 12, 0.02};
+constexpr std::size_t kLeastSizes = 2;  // a line through two sizes gives the costs of all
+// What the counted passes of a size take, by the time of its warm-up: that of four passes, one of them beside busy devices, to two and a
+// half.
+constexpr double kCountedPerWarmUp = 2;
 
 /// Warms the model up at every size at which it can run.
 class SizeList {
@@ -171,10 +175,19 @@ class SizeList {
 
   void add(int size) {
     const Batch microbatch = samples_of(batch_, 0, size);
+    const auto start = SteadyClock::now();
     // A split backward holds more than a whole one, which may still have memory enough.
-    for (const bool split : {true, false})
-      if (runs(microbatch, split)) return costs_.emplace_back(size, layers_, split).set_peaks(bench_.peaks(microbatch));
+    for (const bool split : {true, false}) {
+      if (!runs(microbatch, split)) continue;
+      costs_.emplace_back(size, layers_, split).set_peaks(bench_.peaks(microbatch));
+      sample_s_ = std::chrono::duration<double>(SteadyClock::now() - start).count() / size;
+      samples_ += size;
+      return;
+    }
   }
+  [[nodiscard]] std::size_t count() const { return costs_.size(); }
+  /// What the counted passes of all sizes take if `size` is added, its warm-up included [s].
+  [[nodiscard]] double seconds_with(int size) const { return sample_s_ * (size + kCountedPerWarmUp * (samples_ + size)); }
   [[nodiscard]] std::vector<SizeCosts> costs() && {
     if (costs_.empty())
       throw Error("the model can't run: " + failure_.substr(0, failure_.find('\n')), "profile", "check --input and --batch");
@@ -197,18 +210,26 @@ class SizeList {
   int layers_;
   std::vector<SizeCosts> costs_;
   std::string failure_;
+  double sample_s_ = 0;  // warm-up of the last size, per sample: that of the first one has what happens once
+  double samples_ = 0;   // of all sizes
 };
 
 }  // namespace
 
 MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
-                              const std::function<void(double)>& progress) {
+                              bool keeps_budget, const std::function<void(double)>& progress) {
   const auto start = SteadyClock::now();
   SizeList list(benches[0], batch, layers);
-  for (const int size : sizes) list.add(size);
+  const auto used = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
+  std::vector<int> left_out;
+  for (const int size : sizes) {
+    if (keeps_budget && list.count() >= kLeastSizes && used() + list.seconds_with(size) > budget_s)
+      left_out.push_back(size);
+    else
+      list.add(size);
+  }
   std::vector<SizeCosts> costs = std::move(list).costs();
   const int full = static_cast<int>(batch.inputs.at(0).size(0));
-  const auto used = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
   const auto whole = [&](SizeCosts& cost, const Batch& microbatch, int round) {
     const bool accumulate = cost.samples() != full;
     cost.add_whole(benches[0].pass(microbatch, accumulate), round);
@@ -233,7 +254,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
     }
     if (settled) break;
   }
-  MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit()};
+  MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit(), std::move(left_out)};
   for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.returned.push_back(costs.back().returned(i));
   for (SizeCosts& cost : costs) {
     auto finished = std::move(cost).finished();

@@ -42,14 +42,16 @@ struct MeasuredLayers {
   std::vector<LayerCosts> costs;                      ///< per layer
   std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
   std::vector<Unsplit> unsplit;                       ///< per layer
+  std::vector<int> left_out;                          ///< sizes that there was no time for
 };
 
 /// Measures the first bench's layers at micro-batches of `sizes` samples (ascending). Blocks.
 /// Passes alternate: with a whole backward alone, with the other benches busy, and with a split backward alone. They repeat until every
 /// size is precise enough or `budget_s` seconds are used. The first pass of each size is warm-up, and at least one more of each kind
-/// counts. Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of
-/// all layers, only the whole one is measured.
+/// counts. With `keeps_budget`, sizes for which that would take more than the budget are left out, but for the two smallest ones.
+/// Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of all
+/// layers, only the whole one is measured.
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
-                                            double budget_s, const std::function<void(double)>& progress);
+                                            double budget_s, bool keeps_budget, const std::function<void(double)>& progress);
 
 }  // namespace mptune::profiler

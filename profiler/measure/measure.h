@@ -25,6 +25,7 @@ struct MeasureOptions {
   bool replaced_kernels = false;  ///< also measures layers of CPU devices with slow kernels replaced, at the sizes that would take them
   std::vector<int> threads;       ///< also measures CPU devices of more cores with so many intra-op threads
   double budget_s = 60;
+  bool keeps_budget = false;  ///< rather leaves sizes out, from the largest on, and warns, than to exceed the budget
   std::function<void(const std::string& what, double fraction)> progress;  ///< may be empty
   std::function<void(const std::string& warning)> warn;                    ///< what the profile lacks and why, a clause; may be empty
 };
@@ -40,7 +41,7 @@ struct MeasureOptions {
 /// steps, optimizer and reduction. Blocks; the calling thread keeps its cores.
 /// - Sizes at which the model can't run (batch norm over one value) are left out.
 /// - Sleeping devices get the costs of the first core. Bytes need install_cpu_accounting().
-/// - Layers take about the budget, but at least one counted pass per size. Execution variants share it by their work.
+/// - Layers take about the budget, but at least one counted pass per size that is not left out. Execution variants share it by their work.
 /// - A memory format that the model can't run in is left out and warned of.
 /// - With slow kernels replaced, only layers at sizes that have some are measured; the other costs are those without. Where no layer has
 ///   any, there is no such variant.

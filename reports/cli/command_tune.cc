@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <cmath>
 #include <memory>
+#include <optional>
+#include <set>
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
@@ -20,6 +22,7 @@
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/plan_output.h"
 #include "reports/cli/progress.h"
+#include "reports/cli/tune_command.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
@@ -27,23 +30,13 @@
 #include "tuner/identity.h"
 #include "tuner/live/live_runner.h"
 #include "tuner/recommended_plan_file.h"
+#include "tuner/retry.h"
 #include "tuner/tune.h"
 
 namespace mptune::reports {
 namespace {
 
 constexpr int kTracedSteps = 5;
-
-struct TuneCommand {
-  ModelOptions model;
-  DeviceOptions devices;
-  PlanChoice choice;
-  StepOptions step;
-  std::string budget = "5min";
-  std::string trials, target;
-  bool resume = false;
-  OutputOptions output;
-};
 
 /// Refuses a plan on devices that are not profiled: its step could be measured but not explained.
 void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const std::string& file) {
@@ -62,18 +55,34 @@ double parse_budget(const std::string& text) {
   return budget_s;
 }
 
+void refuse_replacing(const TuneCommand& command) {
+  if (command.output.force) throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
+}
+
+std::string folder_of(const TuneCommand& command) {
+  return command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
+}
+
+/// The user's present plan; a resumed study keeps its text.
+PlanFile present_plan(const TuneCommand& command) {
+  return command.plan_text.empty() ? load_plan_file(command.choice.plan) : parse_plan_file(command.plan_text, command.choice.plan);
+}
+
+/// Refuses a folder in which the study can't be begun, or gone on with.
+void check_folder(const TuneCommand& command) {
+  if (command.resume) refuse_replacing(command);
+  tuner::Study::check(folder_of(command), command.resume ? tuner::Study::Open::resume : tuner::Study::Open::create, command.output.force);
+}
+
 /// Refuses what can be refused before the model is loaded. Returns the stop rules.
-tuner::TuneOptions checked_before_model(const TuneCommand& command, const tuner::TrainingSetup& setup, const std::string& folder) {
+tuner::TuneOptions checked_before_model(const TuneCommand& command, const tuner::TrainingSetup& setup) {
   tuner::TuneOptions options;
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
-  if (command.resume && command.output.force)
-    throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
-  tuner::Study::check(folder, command.resume ? tuner::Study::Open::resume : tuner::Study::Open::create, command.output.force);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   check_search_before_model(command.choice, devices, setup.batch,
                             divisions_with_caps(command.devices.memory, devices, parse_pools(setup.pools)));
-  if (!command.choice.plan.empty()) check_executable(load_plan_file(command.choice.plan).plan, command.choice.plan);
+  if (!command.choice.plan.empty()) check_executable(present_plan(command).plan, command.choice.plan);
   return options;
 }
 
@@ -88,7 +97,7 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   options.space.look_beyond = false;
   check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {
-    const PlanFile file = load_plan_file(command.choice.plan);
+    const PlanFile file = present_plan(command);
     check_executable(file.plan, command.choice.plan);
     check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
     if (file.plan.global_batch_size() != setup.batch) {
@@ -101,9 +110,22 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   return options;
 }
 
-tuner::Study open_study(const TuneCommand& command, const std::string& folder, const Session& session) {
+/// The study that MODEL names, and the command filled in with what it keeps; nothing where MODEL names a model.
+std::optional<tuner::Study> study_of_model(TuneCommand& command) {
+  const std::string folder = study_in_place_of_model(command);
+  if (folder.empty()) return std::nullopt;
+  refuse_replacing(command);
+  tuner::Study study(folder, tuner::Study::Open::resume);
+  restore_command(command, study.command(), folder);
+  check_stored_files(study.command(), folder);
+  return study;
+}
+
+tuner::Study open_study(const TuneCommand& command, const Session& session) {
+  const std::string folder = folder_of(command);
   if (!command.resume) return {folder, tuner::Study::Open::create, command.output.force};
   tuner::Study study(folder, tuner::Study::Open::resume);
+  check_stored_files(study.command(), folder);
   if (study.identity().empty()) session.say("nothing to resume in " + folder + ": the study begins anew");
   return study;
 }
@@ -154,8 +176,26 @@ void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, const tun
   }
 }
 
-tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, const PlanChoice& choice,
-                             tuner::Study& study, const Session& session, double ends_s) {
+/// What a tuning run works with beside its study.
+struct Tuning {
+  tuner::TrainingSetup setup;
+  tuner::DescribedModel model;
+  tuner::TuneOptions options;
+  std::string identity;
+  double ends_s = 0;   ///< on the steady clock
+  double start_s = 0;  ///< what a worker takes before it begins with its request, as seen here
+};
+
+/// Keeps the plan of a failed trial in the study. Returns the command that runs it by itself.
+std::string keep_failed_plan(const TuneCommand& command, const Tuning& tuning, const tuner::Study& study, const tuner::Trial& trial) {
+  const std::string path = absolute_file(study.failed_plan_path(trial.plan_key));
+  save_plan_file(new_plan_file(trial.plan, tuning.model.layers, tuning.model.fingerprint, utc_text(std::chrono::system_clock::now())), path,
+                 true);
+  return run_command_of(command, trial.plan, path);
+}
+
+tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
+  const auto& [setup, model, options, identity, ends_s, start_s] = tuning;
   const tuner::WaitOptions wait = wait_options(session, ends_s);
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -167,9 +207,11 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   };
   tuner::LiveRunner runner(setup, note_step, wait);
   tuner::TuneServices services;
-  services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, wait, progress); };
+  const auto without_start = [&](double budget_s) { return std::max(1e-3, budget_s - start_s); };
+  services.check = [&](double budget_s) { refuse_unless_agrees(setup, without_start(budget_s), wait, progress); };
   services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), budget_s, choice, options.current ? &*options.current : nullptr, session, wait, progress);
+    measure_profile(setup, study.profile_path(), without_start(budget_s), command.choice, options.current ? &*options.current : nullptr,
+                    session, wait, progress);
     auto profile = profiler::read_recording(study.profile_path()).profile;
     if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
@@ -182,6 +224,14 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
       session.warn(recorded.warning);
     }
   };
+  std::set<int> told;
+  services.keep_failed = [&](const tuner::Trial& trial) {
+    const std::string shows = keep_failed_plan(command, tuning, study, trial);
+    const bool memory = std::holds_alternative<tuner::OutOfMemory>(trial.outcome);
+    if (!memory && told.insert(trial.id).second)
+      session.say(trial.name + " failed: " + tuner::outcome_text(trial.outcome) + " (see it fail: " + shows + ")");
+    return shows;
+  };
   services.runner = &runner;
   services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
   services.progress = [&](const std::string& what, double fraction) { progress.update(what, fraction); };
@@ -193,22 +243,26 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   }
 }
 
-int run_tune(const TuneCommand& command, const Session& session) {
-  const double ends_s = tuner::monotonic_seconds() + parse_budget(command.budget);
-  session.say("tuning " + command.model.model + " for " + command.budget);
-  const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
-  tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
-  const tuner::TuneOptions stop_rules = checked_before_model(command, setup, folder);
-  const tuner::DescribedModel model = describe_model(setup, session, ends_s);
-  setup.batch = setup.batch > 0 ? setup.batch : model.batch;
-  tuner::TuneOptions options = tune_options(stop_rules, command, session, setup, model);
-  options.budget_s = std::max(1e-3, ends_s - tuner::monotonic_seconds());
-  const std::string identity = tuner::study_identity(setup, command.devices.link, model.fingerprint);
-  tuner::Study study = open_study(command, folder, session);
-  setup.sleep_profile = study.profile_path();
-  study.set_identity(identity);
+/// The same whatever folder the command is given in. Studies of earlier versions hold files as they were typed.
+std::string identity_of(const TuneCommand& command, const Tuning& tuning, const std::optional<tuner::Study>& study) {
+  tuner::TrainingSetup setup = tuning.setup;
+  const bool typed = study && !study->identity().empty() && study->command().empty();
+  if (!typed) setup.model = absolute_model(setup.model);
+  if (!typed) setup.data = absolute_file(setup.data);
+  return tuner::study_identity(setup, command.devices.link, tuning.model.fingerprint);
+}
 
-  tuner::TuneResult result = run_trials(options, setup, command.choice, study, session, ends_s);
+/// From here on the study's folder is all that --resume needs.
+void keep_command(tuner::Study& study, const TuneCommand& command, const Tuning& tuning) {
+  const std::string text = stored_command(command, tuning.setup.devices);
+  if (study.identity().empty()) study.set_command(text);
+  study.set_identity(tuning.identity);
+  study.set_command(text);
+}
+
+int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
+  const auto& [setup, model, options, identity, ends_s, start_s] = tuning;
+  tuner::TuneResult result = run_trials(command, tuning, study, session);
   const auto measured = profiler::read_recording(study.profile_path()).profile;
   if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const Profile profile = planner::with_pool_devices(*measured);
@@ -234,6 +288,42 @@ int run_tune(const TuneCommand& command, const Session& session) {
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
 }
 
+/// The command that goes on, with more time where there was too little for a result. "" where every plan would fail again.
+std::string command_to_go_on(const Error& error, const tuner::Study& study, double budget_s) {
+  const std::string command = resume_command(study.folder());
+  if (error.code() != ExitCode::no_result) return command;
+  const std::vector<tuner::Trial> trials = study.trials();
+  if (!trials.empty() && tuner::plans_to_retry(trials).empty()) return "";
+  return fmt::format("{} --budget {}s", command, std::ceil(2 * budget_s));
+}
+
+int run_tune(TuneCommand command, const Session& session) {
+  std::optional<tuner::Study> study = study_of_model(command);
+  const double budget_s = parse_budget(command.budget);
+  Tuning tuning;
+  tuning.ends_s = tuner::monotonic_seconds() + budget_s;
+  session.say("tuning " + command.model.model + " for " + command.budget);
+  tuning.setup = make_setup(command.model, command.devices, command.step);
+  if (!study) check_folder(command);
+  const tuner::TuneOptions stop_rules = checked_before_model(command, tuning.setup);
+  const double begun_s = tuner::monotonic_seconds();
+  tuning.model = describe_model(tuning.setup, session, tuning.ends_s);
+  tuning.start_s = tuner::monotonic_seconds() - begun_s;
+  if (tuning.setup.batch == 0) tuning.setup.batch = tuning.model.batch;
+  tuning.options = tune_options(stop_rules, command, session, tuning.setup, tuning.model);
+  tuning.options.budget_s = std::max(1e-3, tuning.ends_s - tuner::monotonic_seconds());
+  if (!study) study = open_study(command, session);
+  tuning.identity = identity_of(command, tuning, study);
+  tuning.setup.sleep_profile = study->profile_path();
+  keep_command(*study, command, tuning);
+  set_interrupt_remedy("every finished trial is kept, go on with: " + resume_command(study->folder()));
+  try {
+    return finish(command, tuning, *study, session);
+  } catch (const Error& error) {
+    throw with_resume_command(error, command_to_go_on(error, *study, budget_s));
+  }
+}
+
 }  // namespace
 
 void add_tune_command(CLI::App& program, CommandBody& chosen) {
@@ -253,12 +343,18 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--target", command->target, "stop when no untried plan can be faster by more than this percentage; default: 1")
       ->type_name("PCT")
       ->group(kSearchGroup);
-  app->add_flag("--resume", command->resume, "continue the study in this folder")->group(kOutputGroup);
+  app->add_flag("--resume", command->resume,
+                "go on with a study: mptune tune --resume STUDY needs nothing else; with MODEL, the study of -o")
+      ->group(kOutputGroup);
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer(
       "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n  mptune tune "
-      "resnet50 --devices cpu:0-15/auto");
-  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_tune(*command, session); }; });
+      "resnet50 --devices cpu:0-15/auto\n  mptune tune --resume resnet50.study --budget 5min");
+  app->callback([app, command, &chosen] {
+    for (const CLI::Option* option : app->get_options())
+      if (option->count() > 0) command->given.insert(option->get_name());
+    chosen = [command](const Session& session) { return run_tune(*command, session); };
+  });
 }
 
 }  // namespace mptune::reports

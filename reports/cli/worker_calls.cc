@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -22,6 +23,28 @@ void write_all(int descriptor, const std::string& text) {
 std::atomic<std::chrono::milliseconds>& time_to_finish() {
   static std::atomic<std::chrono::milliseconds> time{std::chrono::milliseconds(600)};
   return time;
+}
+
+/// What to do after an interrupt; the watchdog reads it.
+class InterruptRemedy {
+ public:
+  void set(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    text_ = text;
+  }
+  [[nodiscard]] std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_ = "start the command again";
+};
+
+InterruptRemedy& interrupt_remedy() {
+  static InterruptRemedy remedy;
+  return remedy;
 }
 
 }  // namespace
@@ -116,6 +139,10 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
   if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 
+void set_interrupt_remedy(const std::string& remedy) {
+  interrupt_remedy().set(remedy);
+}
+
 void leave_time_to_finish() {
   time_to_finish() = std::chrono::seconds(5);
 }
@@ -127,8 +154,9 @@ void start_interrupt_watchdog(bool json) {
     std::this_thread::sleep_for(time_to_finish().load());
     const int code = tuner::interrupt_flag().load() == 15 ? 143 : 130;
     const std::string what = code == 143 ? "terminated" : "interrupted";
-    write_all(STDERR_FILENO, "mptune: " + what + ": mptune; start the command again\n");
-    if (json) write_all(STDOUT_FILENO, dump(error_json(what, "mptune", "start the command again", code)));
+    const std::string remedy = interrupt_remedy().text();
+    write_all(STDERR_FILENO, "mptune: " + what + ": mptune; " + remedy + "\n");
+    if (json) write_all(STDOUT_FILENO, dump(error_json(what, "mptune", remedy, code)));
     _exit(code);
   }).detach();
 }

@@ -41,6 +41,8 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
 /// Ends the process within a second of a signal, if running work does not poll the interrupt flag (a long search).
 /// Prints the line of an interrupted command, and its object under --json.
 void start_interrupt_watchdog(bool json);
+/// From now on an interrupted command says so in place of "start the command again".
+void set_interrupt_remedy(const std::string& remedy);
 /// For a command that polls the interrupt flag and then writes what it has: leaves it 5 s for that.
 void leave_time_to_finish();
 

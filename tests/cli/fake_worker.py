@@ -2,11 +2,14 @@
 """A fake worker without LibTorch: answers every request from the fixtures' files. MPTUNE_FAKE selects how it fails.
 
 MPTUNE_FAKE_PLANS says which plans of a series fail, by the names of baselines or "candidate": {"default_pipeline": "crash",
-"candidate": {"type": "non_finite"}}. MPTUNE_FAKE_FINAL says the same of series with several plans. MPTUNE_FAKE_SERIES_S is how long each
-series takes to start [s].
+"candidate": {"type": "non_finite"}}, with one of ENDS or an outcome. MPTUNE_FAKE_FINAL says the same of series with several plans.
+MPTUNE_FAKE_SERIES_S is how long each series takes to start [s]. MPTUNE_FAKE_TABLE seeds a table of step times: the same plan and round
+have the same time in every worker. MPTUNE_FAKE_LOG is a file that gets a line with each request's type and the names of its plans.
 """
+import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -72,6 +75,39 @@ def true_step(plan):
     return 0.1 / stages * (1 + (stages - 1) / m) * (1 + 0.02 * m)
 
 
+def table_step(plan, round_):
+    """The time of a round: the plan's own, by the table a little off."""
+    step, seed = true_step(plan), os.environ.get("MPTUNE_FAKE_TABLE")
+    if seed is None:
+        return step * (1 + 0.001 * (round_ % 3))
+    def draw(*words):
+        return int(hashlib.sha256(json.dumps([seed, *words], sort_keys=True).encode()).hexdigest()[:8], 16) / 2 ** 32
+    return step * (0.8 + 0.4 * draw(plan)) * (0.998 + 0.004 * draw(plan, round_))
+
+
+def hang():
+    time.sleep(600)
+
+
+def close_pipe():
+    os.close(reply_fd)
+    hang()
+
+
+ENDS = {"crash": lambda: os.kill(os.getpid(), signal.SIGSEGV), "abort": os.abort, "exit": lambda: os._exit(1), "hang": hang,
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "close": close_pipe}
+
+
+def end_before_steps(index, entry, entries):
+    """"crash" and the like end the plan's first step; "host:hang" and the like come before any step."""
+    how = failure_of(entry, entries)
+    if not isinstance(how, str):
+        return
+    if not how.startswith("host:"):
+        say("step_started", entry=index, round=0)
+    ENDS[how.removeprefix("host:")]()
+
+
 def failure_of(entry, entries):
     failing = json.loads(os.environ.get("MPTUNE_FAKE_FINAL" if len(entries) > 1 else "MPTUNE_FAKE_PLANS", "{}"))
     return failing.get(entry["name"])
@@ -81,16 +117,14 @@ def series(request):
     entries = request["series"]["entries"]
     time.sleep(float(os.environ.get("MPTUNE_FAKE_SERIES_S", "0")))
     for index, entry in enumerate(entries):
-        if failure_of(entry, entries) == "crash":
-            say("step_started", entry=index, round=-1)
-            os.kill(os.getpid(), signal.SIGSEGV)
+        end_before_steps(index, entry, entries)
     for round_ in range(request["series"]["rounds"]):
         for index, entry in enumerate(entries):
-            step = true_step(entry["plan"]) * (1 + 0.001 * (round_ % 3))
+            step = table_step(entry["plan"], round_)
             say("step_started", entry=index, round=round_)
             say("step_timed", entry=index, round=round_, position=index, started_s=0.1 * round_, step_s=step)
     for index, entry in enumerate(entries):
-        values = [true_step(entry["plan"]) * (1 + 0.001 * (r % 3)) for r in range(request["series"]["rounds"])]
+        values = [table_step(entry["plan"], r) for r in range(request["series"]["rounds"])]
         if failure_of(entry, entries):
             say("entry_finished", entry=index, outcome=failure_of(entry, entries))
             continue
@@ -121,11 +155,19 @@ def checked(request):
     return {"samples": request["setup"]["batch"] or 4, "microbatch_sizes": [2, 2], "parts": parts}
 
 
+def copy(name, path):
+    """Whole or not at all, as the real worker writes."""
+    shutil.copy(os.path.join(FIXTURES, name), path + ".part")
+    os.replace(path + ".part", path)
+
+
 def out_of_memory():
     fail("out of memory on sleep:1: 4 KiB asked with a cap of 1 KiB", "sleep:1", "use more devices", 3,
          {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096, "cap_bytes": 1024})
 
 
+if MODE == "no-limits":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 if MODE == "last-words":
     os.write(2, b"terminate called: net.so \xff" + SUFFIX.replace("\n", " ").encode() + b"\n")
     os.abort()
@@ -138,6 +180,9 @@ say("hello", protocol=12, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
+if "MPTUNE_FAKE_LOG" in os.environ:
+    with open(os.environ["MPTUNE_FAKE_LOG"], "a") as file:
+        file.write(json.dumps({"type": kind, "plans": [entry["plan"] for entry in request.get("series", {}).get("entries", [])]}) + "\n")
 if MODE == "hang-" + kind:
     with open(os.environ["MPTUNE_FAKE_PID"], "w") as file:
         file.write(str(os.getpid()))
@@ -148,12 +193,12 @@ if kind == "describe":
     say("described", models=[model(request["setup"])])
 elif kind == "measure":
     say("progress", what="layer costs", fraction=0.5)
-    time.sleep(0.5 if MODE == "slow" else 0)
+    time.sleep(float(os.environ.get("MPTUNE_FAKE_MEASURE_S", "0.5" if MODE == "slow" else "0")))
     if os.environ.get("MPTUNE_FAKE_MEASURE_WARNING"):
         say("warned", text=os.environ["MPTUNE_FAKE_MEASURE_WARNING"])
-    shutil.copy(os.path.join(FIXTURES, "pool.sqlite" if request["setup"]["pools"] else "profile.sqlite"), request["path"])
+    copy("pool.sqlite" if request["setup"]["pools"] else "profile.sqlite", request["path"])
 elif kind == "record":
-    shutil.copy(os.path.join(FIXTURES, "pool_trace.sqlite" if request["setup"]["pools"] else "trace.sqlite"), request["path"])
+    copy("pool_trace.sqlite" if request["setup"]["pools"] else "trace.sqlite", request["path"])
     say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
         warning=os.environ.get("MPTUNE_FAKE_WARNING", ""))
 elif kind == "train":

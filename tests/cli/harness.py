@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import jsonschema
@@ -20,6 +21,22 @@ TWO_PARTS = ["zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v", "list"]  # 
 def schema(name):
     with open(os.path.join(SCHEMAS, f"mptune.{name}.1.json")) as file:
         return json.load(file)
+
+
+def left_processes(marker, seconds=3):
+    """Processes with MPTUNE_TEST_MARKER=marker in their environment that are still there after a moment."""
+    deadline = time.monotonic() + seconds
+    while (left := [pid for pid in filter(str.isdigit, os.listdir("/proc")) if is_marked(pid, marker)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+def is_marked(pid, marker):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/stat") as stat:
+            return f"MPTUNE_TEST_MARKER={marker}".encode() in environ.read().split(b"\0") and stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False  # it has just ended, or is another user's
 
 
 class CommandTest(unittest.TestCase):

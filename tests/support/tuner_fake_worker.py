@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A fake worker. MPTUNE_FAKE selects its behaviour; names of series entries select theirs: ok, oom, segv@R, exit@R, hang@R (R: round, w: warm-up),
+"""A fake worker. MPTUNE_FAKE selects its behaviour; names of series entries select theirs: ok, oom, segv@R, exit@R, hang@R, close@R (R: round, w: warm-up),
 disturbed@R (other programs take a third of the cores in that round)."""
 import json
 import os
@@ -21,6 +21,9 @@ def die(how):
         os.kill(os.getpid(), signal.SIGSEGV)
     if how == "exit":
         os._exit(3)
+    if how == "close":
+        os.close(reply_fd)
+        time.sleep(600)
     if how == "hang":
         time.sleep(600)
 
@@ -50,7 +53,7 @@ elif mode == "words":
     sys.stderr.write("the last words\n")
     print("and some on stdout")
     die("exit")
-elif mode in ("segv", "exit", "hang"):
+elif mode in ("segv", "exit", "hang", "close"):
     say("progress", what="pid %d" % os.getpid(), fraction=0.5)
     die(mode)
 elif mode == "child":

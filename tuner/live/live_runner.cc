@@ -147,6 +147,7 @@ class SeriesRun {
   [[nodiscard]] Outcome outcome_of(const WorkerEnd& end) const {
     const Silence silence = end.silence.silence;
     if (silence == Silence::stopped || silence == Silence::lifeless) return Environment{"mptune-worker " + silence_text(end.silence)};
+    if (end.closed_pipe) return Environment{"mptune-worker closed its pipe and went on"};
     if (!end.timed_out) return Crashed{end.signal, end.exit_code, end.doing};
     if (silence == Silence::none) return TimedOut{series_.step_limit_s, end.doing};
     return TimedOut{end.silence.seconds, end.silence.doing.empty() ? end.doing : end.silence.doing};

@@ -112,6 +112,8 @@ Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances) {
   const std::string words = split(end.last_words, '\n').back();
   const std::string where = words.empty() ? "mptune-worker" : words;
   if (end.timed_out) return silent(end.silence, circumstances, where);
+  if (end.closed_pipe)
+    return {"mptune-worker closed its pipe and went on", where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};
   if (ended_from_outside(end)) return killed(end, circumstances, where);
   const std::string during = end.doing.empty() ? "" : " in " + end.doing;
   if (!circumstances.plug_in.empty()) {

@@ -29,6 +29,7 @@ struct DeathCircumstances {
 /// | does something without an end, with plug-in  | the plug-in's code                         | usage           |
 /// | does something without an end                | it takes longer than it may                | environment     |
 /// | is quiet                                     | threads that wait for each other           | environment     |
+/// | closed its pipe and went on                  | a mistake of ours                          | internal        |
 /// | SIGXCPU, or SIGKILL at the limit             | ulimit -t                                  | environment     |
 /// | SIGKILL                                      | lack of memory, or another program         | environment     |
 /// | SIGTERM, SIGINT, SIGHUP                      | another program                            | environment     |

@@ -222,8 +222,9 @@ WorkerEnd WorkerProcess::Impl::end() {
   const auto limit = Clock::now() + kGraceToExit;
   while (!reap(false) && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   read_words();
-  kill_group();
   WorkerEnd how;
+  how.closed_pipe = !reaped;
+  kill_group();
   how.last_words = trimmed(last_words);
   if (WIFSIGNALED(status)) how.signal = WTERMSIG(status);
   if (WIFEXITED(status)) how.exit_code = WEXITSTATUS(status);

@@ -28,6 +28,7 @@ struct WorkerEnd {
   int exit_code = 0;
   bool timed_out = false;       ///< this process ended it
   bool interrupted = false;     ///< likewise
+  bool closed_pipe = false;     ///< likewise: it closed its pipe and went on
   SilenceVerdict silence = {};  ///< why it timed out; nothing where a reply took too long
   std::string doing = {};       ///< what the worker did at its end, "" where that is not known
   long process = 0;             ///< its number

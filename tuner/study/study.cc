@@ -29,6 +29,7 @@ constexpr int kBusyMs = 2000;
 
 // Names in the table `value`.
 constexpr const char* kIdentity = "identity";
+constexpr const char* kCommand = "command";
 constexpr const char* kChecked = "checked";
 constexpr const char* kFinalSeries = "final_series";
 constexpr const char* kNotBenchmarked = "not_raced";  // the name in studies of earlier versions
@@ -46,8 +47,7 @@ std::string database_path(const std::string& folder) {
       throw Error("another program is using this study", folder, "wait for it to end, or give another -o");
     case SQLITE_FULL:
     case SQLITE_IOERR:
-      throw Error(std::string("can't write the study: ") + error.what(), folder,
-                  "free some space and go on with --resume, or give another -o", ExitCode::environment);
+      throw Error(std::string("can't write the study: ") + error.what(), folder, "free some space", ExitCode::environment);
     case SQLITE_NOMEM:
       throw Error("too little memory for the study", folder, "free memory, or raise its limit (ulimit -v)", ExitCode::environment);
     case SQLITE_READONLY:
@@ -216,6 +216,14 @@ std::string Study::identity() const {
   return value(kIdentity);
 }
 
+std::string Study::command() const {
+  return value(kCommand);
+}
+
+void Study::set_command(const std::string& command_json) {
+  set_value(kCommand, command_json);
+}
+
 bool Study::checked() const {
   return !value(kChecked).empty();
 }
@@ -322,6 +330,11 @@ std::string Study::trace_path(const std::string& name) const {
 
 std::string Study::plan_path() const {
   return impl_->folder + "/" + model_name(identity(), impl_->folder) + ".plan.json";
+}
+
+std::string Study::failed_plan_path(const std::string& plan_key) const {
+  make_folder(impl_->folder + "/failed");
+  return impl_->folder + "/failed/" + plan_key + ".plan.json";
 }
 
 bool Study::is_study(const std::string& path) {

@@ -16,7 +16,7 @@ namespace mptune::tuner {
 inline constexpr const char* kRecommendedTrace = "recommended";
 inline constexpr const char* kBestPipelineTrace = "best_pipeline";
 
-/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/.
+/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/, failed/.
 /// One commit per finished trial: a killed tuner loses none. Locked while open (flock: a killed owner's lock is gone with it).
 /// Use from one thread.
 class Study {
@@ -36,6 +36,9 @@ class Study {
   /// What the study is about; written once at creation, compared on resume: setup and fingerprint as JSON text.
   void set_identity(const std::string& identity_json);
   [[nodiscard]] std::string identity() const;
+  /// All that is needed to go on without the command line that made it, as JSON text; "" in studies of earlier versions.
+  [[nodiscard]] std::string command() const;
+  void set_command(const std::string& command_json);
 
   // ---- how far the tuning is; each is replaced when set again ----
 
@@ -66,6 +69,8 @@ class Study {
   [[nodiscard]] std::string profile_path() const;                       ///< traces/profile.sqlite
   [[nodiscard]] std::string trace_path(const std::string& name) const;  ///< traces/NAME.sqlite
   [[nodiscard]] std::string plan_path() const;                          ///< MODEL.plan.json in the folder
+  /// failed/KEY.plan.json: where a plan that failed is kept, to be run again by itself. Makes the folder. Throws Error (environment).
+  [[nodiscard]] std::string failed_plan_path(const std::string& plan_key) const;
   [[nodiscard]] static bool is_study(const std::string& path);
 
  private:

@@ -81,10 +81,14 @@ bool is_empty_study_folder(const std::string& folder) {
   return !failed;
 }
 
-void make_study_folder(const std::string& folder) {
+void make_folder(const std::string& folder) {
   std::error_code failed;
-  fs::create_directories(folder + "/traces", failed);
+  fs::create_directories(folder, failed);
   if (failed) not_writable(folder, failed.value());
+}
+
+void make_study_folder(const std::string& folder) {
+  make_folder(folder + "/traces");
 }
 
 void remove_study_files(const std::string& folder) {
@@ -94,8 +98,9 @@ void remove_study_files(const std::string& folder) {
     fs::remove(entry.path(), failed);
     if (failed) not_writable(entry.path().string(), failed.value());
   }
-  for (const auto& entry : fs::directory_iterator(folder + "/traces", failed))
-    if (ends_with(entry.path().string(), ".sqlite")) fs::remove(entry.path(), failed);
+  for (const auto& [inside, ending] : {std::pair("/traces", ".sqlite"), std::pair("/failed", ".plan.json")})
+    for (const auto& entry : fs::directory_iterator(folder + inside, failed))
+      if (ends_with(entry.path().string(), ending)) fs::remove(entry.path(), failed);
 }
 
 long long sqlite_header_number(const std::string& path, int place) {

@@ -26,6 +26,8 @@ class FolderLock {
 /// True for an empty folder, or one with only the remains of an interrupted creation.
 [[nodiscard]] bool is_empty_study_folder(const std::string& folder);
 /// Makes the folder and its parents. Throws Error (environment).
+void make_folder(const std::string& folder);
+/// The same of a study's folder and those inside it.
 void make_study_folder(const std::string& folder);
 /// Removes what mptune writes into a study folder, and nothing else. Throws Error (environment).
 void remove_study_files(const std::string& folder);

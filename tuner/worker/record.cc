@@ -43,6 +43,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.batch = batch_size_of(real, model);
   options.optimizer = real.optimizer;
   options.budget_s = request.budget_s;
+  options.keeps_budget = true;
   options.channels_last = request.channels_last;
   options.replaced_kernels = request.replaced_kernels;
   options.threads = request.threads;

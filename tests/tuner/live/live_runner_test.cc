@@ -90,6 +90,13 @@ TEST_F(SeriesOfWorkers, CrashedEntryIsBlamedAndTheOthersGoOn) {
   }
 }
 
+TEST_F(SeriesOfWorkers, AWorkerThatClosesItsPipeIsTheMachinesFailure) {
+  LiveRunner runner({}, {});
+  const auto trials = runner.run(series_of({"close@1", "fine"}, 3));
+  EXPECT_EQ(trials[0].outcome, Outcome(Environment{"mptune-worker closed its pipe and went on"}));
+  EXPECT_EQ(count_samples(trials[1]), 3);
+}
+
 TEST_F(SeriesOfWorkers, CulpritOfAWarmUpStepIsKnown) {
   for (std::size_t place = 0; place < 3; ++place) {
     std::vector<std::string> names{"a", "b"};

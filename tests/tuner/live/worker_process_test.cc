@@ -265,6 +265,8 @@ TEST_F(Worker, CallWorkerTurnsEveryEndIntoAnError) {
   EXPECT_EQ(failed.code(), ExitCode::usage);
   behave("segv");
   EXPECT_EQ(error_of([&] { call(20); }).code(), ExitCode::internal);
+  behave("close");
+  EXPECT_STREQ(error_of([&] { call(20); }).what(), "mptune-worker closed its pipe and went on");
   behave("hang");
   EXPECT_EQ(error_of([&] { call(1); }).code(), ExitCode::environment);
   interrupt_flag() = SIGTERM;

@@ -228,12 +228,18 @@ TEST(Study, ForceReplacesAStudyAndNothingElse) {
     study.add(trial);
     std::ofstream(study.trace_path("recommended")) << "old";
     std::ofstream(study.plan_path()) << "old";
+    std::ofstream(study.failed_plan_path("0123456789ab")) << "old";
+    study.set_command("{}");
     std::ofstream(folder / "s/notes.txt") << "mine";
   }
+  EXPECT_EQ(Study(folder / "s", Open::read).command(), "{}");
+  EXPECT_TRUE(fs::exists(folder / "s/failed/0123456789ab.plan.json"));
   Study study(folder / "s", Open::create, true);
   EXPECT_TRUE(study.trials().empty());
   EXPECT_FALSE(fs::exists(study.trace_path("recommended")));
   EXPECT_FALSE(fs::exists(study.plan_path()));
+  EXPECT_TRUE(fs::is_empty(folder / "s/failed"));
+  EXPECT_EQ(study.command(), "");
   EXPECT_TRUE(fs::exists(folder / "s/notes.txt"));
 }
 

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "profiler/base/error.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+
+namespace mptune::reports {
+
+/// Options of `tune` as typed; "" where not given.
+struct TuneCommand {
+  ModelOptions model;
+  DeviceOptions devices;
+  PlanChoice choice;
+  StepOptions step;
+  std::string budget = "5min";
+  std::string trials, target;
+  bool resume = false;
+  OutputOptions output;
+  std::set<std::string> given;  ///< names of the options on the command line: "--batch", "MODEL"
+  std::string plan_text;        ///< content of the file of --plan, from the study that is resumed; "": it is read
+};
+
+/// The folder of a study that MODEL names in place of a model; "" where it names a model. Throws Error (usage) where --resume is not given,
+/// where -o names another folder, or where MODEL looks like a study that is not there.
+[[nodiscard]] std::string study_in_place_of_model(const TuneCommand& command);
+
+/// All that is needed to go on from any folder, as JSON text: every option, paths made absolute, the content of the plan's file, and
+/// digests of the model's and the data's files. `devices` replace `auto`. Throws Error where a file can't be read.
+[[nodiscard]] std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices);
+
+/// Fills in what is not given from a text that stored_command() made; -o becomes `folder`. Throws Error (usage): a given option is another
+/// than the study's and is none of --budget, --trials and --target; `stored` is "" or no such text.
+void restore_command(TuneCommand& command, const std::string& stored, const std::string& folder);
+
+/// Throws Error (usage) if a file that the study was made with is gone or has changed. `stored` may be "".
+void check_stored_files(const std::string& stored, const std::string& folder);
+
+/// A model or data file by its absolute path, whatever follows a model's colon included; other texts as they are.
+[[nodiscard]] std::string absolute_model(const std::string& model);
+[[nodiscard]] std::string absolute_file(const std::string& path);
+
+/// "mptune tune --resume /home/me/resnet50.study": works from any folder.
+[[nodiscard]] std::string resume_command(const std::string& folder);
+
+/// The error with the command that goes on in its remedy. Errors that would come again are as they were: usage, infeasible; where `command`
+/// is "", all.
+[[nodiscard]] Error with_resume_command(const Error& error, const std::string& command);
+
+}  // namespace mptune::reports

@@ -1,0 +1,21 @@
+#include "tuner/retry.h"
+
+#include <map>
+
+namespace mptune::tuner {
+
+bool worth_retrying(const Outcome& outcome) {
+  return was_killed(outcome) || std::holds_alternative<TimedOut>(outcome) || std::holds_alternative<Environment>(outcome) ||
+         std::holds_alternative<Interrupted>(outcome);
+}
+
+std::vector<std::string> plans_to_retry(const std::vector<Trial>& trials) {
+  std::map<std::string, const Outcome*> last;
+  for (const Trial& trial : trials) last[trial.plan_key] = &trial.outcome;
+  std::vector<std::string> keys;
+  for (const auto& [key, outcome] : last)
+    if (worth_retrying(*outcome)) keys.push_back(key);
+  return keys;
+}
+
+}  // namespace mptune::tuner
