@@ -134,7 +134,9 @@ struct StudyReport {
   std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
-  std::string run_command;  ///< trains with the plan, or records it where its devices sleep; to be pasted
+  TrainingSpec training;       ///< what was asked for; without a model in studies of earlier versions
+  std::string run_command;     ///< trains with the plan, or records it where its devices sleep; "": the model is not known
+  std::string resume_command;  ///< goes on measuring
 };
 
 /// `peak_bytes` per device, or empty: then the largest memory samples of the trace.

@@ -371,8 +371,7 @@ class Tuner {
     }
     const bool diverges = std::holds_alternative<NonFinite>(trials_.back().outcome);
     throw Error("no plan could be measured: " + outcome_text(trials_.back().outcome), describe(trials_.back().plan),
-                diverges ? "lower --lr or check the data" : "give a larger --budget, or find out with `mptune run --plan` what fails",
-                ExitCode::no_result);
+                diverges ? "lower --lr or check the data" : "give a larger --budget", ExitCode::no_result);
   }
 
   const TuneOptions& options_;

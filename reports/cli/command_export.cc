@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
 #include "profiler/formats/csv.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/nvtxt.h"
@@ -156,8 +157,8 @@ int run_export(const ExportCommand& command, const Session& session) {
   json["files"] = write_as(format, *recording.trace, path);
   json["lossy"] = losses(recording, format);
   std::string text;
-  for (const std::string file : json["files"]) text += "wrote       " + file + "\n";
-  for (const std::string loss : json["lossy"]) text += std::string("left out    ") + loss + "\n";
+  for (const std::string file : json["files"]) text += "wrote       " + printable(file) + "\n";
+  for (const std::string loss : json["lossy"]) text += "left out    " + printable(loss) + "\n";
   session.result(text, json);
   return 0;
 }

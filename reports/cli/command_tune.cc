@@ -18,9 +18,9 @@
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
-#include "reports/cli/plan_output.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/follow_up.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/study_report.h"
@@ -97,26 +97,6 @@ tuner::Study open_study(const TuneCommand& command, const std::string& folder, c
   return study;
 }
 
-/// The command that trains with the plan, with the options that a plan file does not hold. For sleeping devices, which can't train, the
-/// command that records the plan.
-std::string run_command_of(const TuneCommand& command, const Plan& plan, const std::string& plan_file) {
-  const bool sleeping =
-      std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
-  std::string text = (sleeping ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) text += std::string(" ") + option + " " + shell_word(value);
-  };
-  add("--input", command.model.input);
-  add("--link", command.devices.link);
-  add("--optimizer", command.step.optimizer == "sgd" ? "" : command.step.optimizer);
-  add("--lr", command.step.learning_rate);
-  add("--loss", command.step.loss);
-  add("--seed", command.step.seed);
-  add("--data", command.step.data);
-  add("--plan", plan_file);
-  return text;
-}
-
 std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::RecommendedPlan& other) {
   const auto peak = [](const tuner::RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
   const std::int64_t saved = peak(best) - peak(other);
@@ -134,17 +114,39 @@ void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
 }
 
 /// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
-void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, const tuner::WaitOptions& wait, ProgressLine& progress) {
+void refuse_unless_agrees(tuner::TrainingSetup setup, const TrainingSpec& training, double budget_s, const tuner::WaitOptions& wait,
+                          ProgressLine& progress) {
   setup.batch = 0;
   const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, wait, progress);
   if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
     throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
-                "see mptune check " + shell_word(setup.model) + "; " + failed->remedy);
+                "see `" + training_command("check", training).text() + "`; " + failed->remedy);
   }
 }
 
-tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, const PlanChoice& choice,
-                             tuner::Study& study, const Session& session, double ends_s) {
+/// The profile of the study, with what was asked for: `plan` says it again.
+Profile keep_training(const std::string& path, const TrainingSpec& training) {
+  profiler::Recording recording = profiler::read_recording(path);
+  if (!recording.profile)
+    throw Error("mptune-worker measured nothing", path, "make sure that both programs are of the same build", ExitCode::internal);
+  recording.training = training;
+  profiler::write_recording(recording, path, false);
+  return *std::move(recording.profile);
+}
+
+/// `error` with the commands that follow: one that goes on, and one that shows how the last plan failed.
+Error with_commands(const Error& error, const tuner::Study& study, const TrainingSpec& training, double spent_s) {
+  const std::vector<tuner::Trial> trials = study.trials();
+  const bool diverges = !trials.empty() && std::holds_alternative<tuner::NonFinite>(trials.back().outcome);
+  std::string remedy = error.remedy();
+  if (!diverges) remedy += ": `" + resume_command(study.folder(), spent_s) + "`";
+  if (!trials.empty())
+    if (const auto command = command_with_plan("run", training, trials.back().plan)) remedy += "; `" + *command + "` shows what fails";
+  return {error.what(), error.where(), remedy, error.code()};
+}
+
+tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, const TrainingSpec& training,
+                             const PlanChoice& choice, tuner::Study& study, const Session& session, double ends_s) {
   const tuner::WaitOptions wait = wait_options(session, ends_s);
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -156,14 +158,10 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   };
   tuner::LiveRunner runner(setup, note_step, wait);
   tuner::TuneServices services;
-  services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, wait, progress); };
+  services.check = [&](double budget_s) { refuse_unless_agrees(setup, training, budget_s, wait, progress); };
   services.measure = [&](double budget_s) {
     measure_profile(setup, study.profile_path(), budget_s, choice, options.current ? &*options.current : nullptr, session, wait, progress);
-    auto profile = profiler::read_recording(study.profile_path()).profile;
-    if (!profile)
-      throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
-                  ExitCode::internal);
-    return std::move(*profile);
+    return keep_training(study.profile_path(), training);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
     const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), wait, progress);
@@ -178,6 +176,7 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
     return tuner::tune(options, study, services);
   } catch (const Error& error) {
     if (error.code() == ExitCode::infeasible) explain_infeasible(options.space, study);
+    if (error.code() == ExitCode::no_result) throw with_commands(error, study, training, options.budget_s);
     throw;
   }
 }
@@ -186,6 +185,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   const double ends_s = tuner::monotonic_seconds() + parse_budget(command.budget);
   session.say("tuning " + command.model.model + " for " + command.budget);
   const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
+  const TrainingSpec training = training_spec(command.model, command.devices, command.step);
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const tuner::DescribedModel model = describe_model(setup, session, ends_s);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
@@ -195,12 +195,13 @@ int run_tune(const TuneCommand& command, const Session& session) {
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
-  tuner::TuneResult result = run_trials(options, setup, command.choice, study, session, ends_s);
+  tuner::TuneResult result = run_trials(options, setup, training, command.choice, study, session, ends_s);
   const auto measured = profiler::read_recording(study.profile_path()).profile;
   if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const Profile profile = planner::with_pool_devices(*measured);
-  const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile.fingerprint, identity,
-                                                     utc_text(std::chrono::system_clock::now()), compared_plans);
+  PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile.fingerprint, identity,
+                                               utc_text(std::chrono::system_clock::now()), compared_plans);
+  file.training = training;
   save_plan_file(file, study.plan_path(), true);
   const tuner::StudySummary summary{.devices = options.space.devices,
                                     .whole_machine = options.space.whole_machine,
@@ -209,7 +210,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
                                     .gap = result.gap,
                                     .elapsed_s = result.elapsed_s,
                                     .stop_reason = result.stop_reason,
-                                    .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
+                                    .training = training,
                                     .kinds = result.kind_facts,
                                     .stages_per_device = result.search.stages_per_device,
                                     .baselines = result.baselines};
