@@ -110,6 +110,20 @@ MeasuredStep measured_from(const JsonField& object) {
   return measured;
 }
 
+planner::Json training_object(const TrainingSpec& given) {
+  const TrainingSpec training = without_folders(given);
+  planner::Json object;
+  for (const TrainingField& field : kTrainingFields)
+    if (const std::string& value = training.*field.value; !value.empty()) object[field.name] = value;
+  return object;
+}
+
+TrainingSpec training_from(const JsonField& object) {
+  TrainingSpec training;
+  for (const TrainingField& field : kTrainingFields) training.*field.value = text_or_empty(object, field.name);
+  return training;
+}
+
 void check_peaks(const std::vector<std::int64_t>& peaks, const Plan& plan, const JsonField& field) {
   if (peaks.size() > plan.devices.size()) field.at("peak_bytes").refuse("has more entries than the plan has devices");
 }
@@ -205,6 +219,7 @@ std::string to_json(const PlanFile& file) {
   object["study"] = file.study;
   object["trial"] = file.trial;
   object["fingerprint"] = planner::fingerprint_object(file.fingerprint);
+  if (file.training != TrainingSpec{}) object["training"] = training_object(file.training);
   object["plan"] = planner::plan_object(file.plan, file.modules);
   if (file.predicted) object["predicted"] = predicted_object(*file.predicted);
   if (file.measured) object["measured"] = measured_object(*file.measured);
@@ -233,6 +248,7 @@ PlanFile parse_plan_file(const std::string& text, const std::string& where) {
   if (const auto fingerprint = object.find("fingerprint")) file.fingerprint = fingerprint_from(*fingerprint);
   if (const auto predicted = object.find("predicted")) file.predicted = predicted_from(*predicted);
   if (const auto measured = object.find("measured")) file.measured = measured_from(*measured);
+  if (const auto training = object.find("training")) file.training = training_from(*training);
   if (file.predicted) check_peaks(file.predicted->peak_bytes, file.plan, object.at("predicted"));
   if (file.measured) check_peaks(file.measured->peak_bytes, file.plan, object.at("measured"));
   const auto alternatives = object.find("alternatives");

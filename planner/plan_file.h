@@ -7,6 +7,7 @@
 #include "planner/plan.h"
 #include "profiler/statistics/verdict.h"
 #include "profiler/trace/profile.h"
+#include "profiler/trace/training_spec.h"
 
 namespace mptune {
 
@@ -43,6 +44,7 @@ struct PlanFile {
   std::optional<PredictedStep> predicted;
   std::optional<MeasuredStep> measured;
   std::vector<AlternativePlan> alternatives;
+  TrainingSpec training;  ///< what the plan was made for; files are stored without their folders; empty in files of earlier versions
 };
 
 /// Module paths of each stage of a plan; empty lists where `layers` are not known.

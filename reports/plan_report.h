@@ -56,6 +56,8 @@ struct PlanReport {
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
   std::vector<PlannedOther> not_executable;  ///< fastest first; `what` with the reason
+  std::vector<std::string> next;             ///< lines on what to do with the plan: its file, the command that trains with it
+  std::vector<std::string> notes;            ///< how it was searched, what was assumed
 };
 
 /// `front` as memory_front made it, `space` what was searched. Requires: a ranked plan.

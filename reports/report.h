@@ -137,8 +137,10 @@ struct StudyReport {
   std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
-  std::string run_command;  ///< trains with the plan, or records it where its devices sleep; to be pasted
-  Fingerprint fingerprint;  ///< of what was measured
+  TrainingSpec training;       ///< what was asked for; without a model in studies of earlier versions
+  std::string run_command;     ///< trains with the plan, or records it where its devices sleep; "": the model is not known
+  std::string resume_command;  ///< goes on measuring
+  Fingerprint fingerprint;     ///< of what was measured
   Machine machine;
 };
 

@@ -6,6 +6,7 @@
 #include "planner/plan_file.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/store/store.h"
+#include "reports/follow_up.h"
 
 namespace mptune::reports {
 namespace {
@@ -60,9 +61,11 @@ StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary
   report.stages_per_device = summary.stages_per_device;
   report.elapsed_s = summary.elapsed_s;
   report.stop_reason = summary.stop_reason;
-  report.run_command = summary.run_command;
   report.fingerprint = profile.fingerprint;
   const tuner::RecommendedPlan& best = recommendation.recommended;
+  report.training = summary.training;
+  if (!summary.training.model.empty()) report.run_command = command_with_plan_file(summary.training, best.trial.plan, study.plan_path());
+  report.resume_command = resume_command(study.folder(), summary.elapsed_s);
   StoredTrace trace = stored_trace(study, tuner::kRecommendedTrace, best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
   report.limit = share_of(best, recommendation, summary.devices, profile, report.trace);

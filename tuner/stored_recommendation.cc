@@ -4,6 +4,7 @@
 
 #include "planner/cost/pool_costs.h"
 #include "profiler/base/error.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
 #include "tuner/kinds.h"
@@ -11,8 +12,12 @@
 namespace mptune::tuner {
 namespace {
 
+std::string resume_command(const std::string& folder) {
+  return ShellCommand("mptune tune --resume").file(folder).text();
+}
+
 Error incomplete(const Study& study) {
-  return {"this study has no result yet", study.folder(), "go on with mptune tune --resume", ExitCode::no_result};
+  return {"this study has no result yet", study.folder(), "go on with `" + resume_command(study.folder()) + "`", ExitCode::no_result};
 }
 
 /// Studies of earlier versions do not list the baselines: those that were tried are known by their trials.
@@ -35,7 +40,7 @@ StudySummary summary_of(const Study& study) {
 
 Profile profile_of(const Study& study) {
   auto profile = profiler::read_recording(study.profile_path()).profile;
-  if (!profile) throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
+  if (!profile) throw Error("the study has no profile", study.profile_path(), "go on with `" + resume_command(study.folder()) + "`");
   return planner::with_pool_devices(std::move(*profile));
 }
 

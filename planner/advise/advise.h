@@ -39,6 +39,7 @@ struct PromptHosts {  ///< no device waits for its host
 struct MoveLayer {
   std::string layer;
   int to_stage = 0;
+  std::vector<int> cuts{};  ///< first layers of the later stages, once it is moved
   bool operator==(const MoveLayer&) const = default;
 };
 struct OtherMicrobatches {

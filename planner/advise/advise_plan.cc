@@ -65,6 +65,12 @@ class Changes {
 
   [[nodiscard]] const std::string& layer_name(int layer) const { return cost_.profile().layers[as_index(layer)].name; }
 
+  [[nodiscard]] static std::vector<int> cuts_of(const Plan& plan) {
+    std::vector<int> cuts;
+    for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(plan.stages[s].first_layer);
+    return cuts;
+  }
+
   [[nodiscard]] std::optional<Change> best_cut() const {
     std::optional<Change> best;
     for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
@@ -76,8 +82,10 @@ class Changes {
         plan.stages[front + 1].first_layer = to;
         return plan;
       };
-      if (cut - plan_.stages[front].first_layer > 1) consider(best, moved(cut - 1), s, MoveLayer{layer_name(cut - 1), s + 1});
-      if (plan_.stages[front + 1].last_layer - cut > 1) consider(best, moved(cut + 1), s + 1, MoveLayer{layer_name(cut), s});
+      if (cut - plan_.stages[front].first_layer > 1)
+        consider(best, moved(cut - 1), s, MoveLayer{layer_name(cut - 1), s + 1, cuts_of(moved(cut - 1))});
+      if (plan_.stages[front + 1].last_layer - cut > 1)
+        consider(best, moved(cut + 1), s + 1, MoveLayer{layer_name(cut), s, cuts_of(moved(cut + 1))});
     }
     return best;
   }

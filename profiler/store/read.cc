@@ -88,6 +88,8 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
   Recording recording;
   recording.plan_json = read_meta(database, "plan");
   recording.environment = read_meta(database, "environment");
+  for (const TrainingField& field : kTrainingFields)
+    recording.training.*field.value = read_meta(database, std::string("training.") + field.name);
   Rows overhead(database, "SELECT step_off_s, step_on_s FROM MPTUNE_OVERHEAD");
   if (!overhead.next()) throw BadContent("MPTUNE_OVERHEAD has no row");
   recording.step_off_s = overhead.real(0);

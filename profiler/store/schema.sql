@@ -235,6 +235,7 @@ INSERT INTO ENUM_NSYS_EVENT_TYPE VALUES
   (149, 'CudaGraphExecNodeSetParams', 'CudaGraphExecNodeSetParams'), (150, 'NvApi', 'NvApi'), (151, 'CudaHostFunc', 'CudaHostFunc'),
   (152, 'CudaApi', 'CudaApi'), (153, 'Overhead', 'Overhead'), (154, 'CudaOverhead', 'CudaOverhead');
 
+-- The rows training.NAME are what the command line asked for: training.model, training.input, ...; files without their folders.
 CREATE TABLE MPTUNE_META (name TEXT NOT NULL PRIMARY KEY, value TEXT);
 CREATE TABLE MPTUNE_OVERHEAD (step_off_s REAL NOT NULL, step_on_s REAL NOT NULL);
 

@@ -5,6 +5,7 @@
 
 #include "profiler/trace/profile.h"
 #include "profiler/trace/trace.h"
+#include "profiler/trace/training_spec.h"
 
 namespace mptune::profiler {
 
@@ -16,6 +17,7 @@ struct Recording {
   std::string environment{};  ///< JSON object that describes the machine; without user, host name or paths
   double step_off_s = 0;      ///< median step without recording, 0: not measured
   double step_on_s = 0;       ///< median step with recording, 0: not measured
+  TrainingSpec training{};    ///< what was asked for, without folders; empty in files of earlier versions
 };
 
 /// Writes `recording` to a temporary file beside `path` and renames it. Needs memory for one index per event.

@@ -49,6 +49,10 @@ void write_database(const Recording& recording, const fs::path& path) {
   write_meta(database, "tool_version", MPTUNE_VERSION);
   write_meta(database, "plan", recording.plan_json);
   write_meta(database, "environment", recording.environment);
+  const TrainingSpec training = without_folders(recording.training);
+  for (const TrainingField& field : kTrainingFields)
+    if (const std::string& value = training.*field.value; !value.empty())
+      write_meta(database, std::string("training.") + field.name, value);
   write_meta(database, "has_trace", recording.trace ? "1" : "0");
   write_meta(database, "has_profile", recording.profile ? "1" : "0");
   Insert(database, "INSERT INTO MPTUNE_OVERHEAD VALUES (?, ?)")(recording.step_off_s, recording.step_on_s);

@@ -8,6 +8,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/nearest_word.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/formats/csv.h"
 #include "profiler/formats/kineto.h"
@@ -168,8 +169,8 @@ int run_export(const ExportCommand& command, const Session& session) {
   json["files"] = write_as(format, *recording.trace, path);
   json["lossy"] = losses(recording, format);
   std::string text;
-  for (const std::string file : json["files"]) text += "wrote       " + file + "\n";
-  for (const std::string loss : json["lossy"]) text += std::string("left out    ") + loss + "\n";
+  for (const std::string file : json["files"]) text += "wrote       " + printable(file) + "\n";
+  for (const std::string loss : json["lossy"]) text += "left out    " + printable(loss) + "\n";
   // What may be the file itself holds nothing else.
   const bool to_stream = is_written_directly(path);
   for (const std::string& line : to_stream ? split(text, '\n') : std::vector<std::string>{})

@@ -29,6 +29,7 @@
 #include "reports/cli/plan_placement.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/follow_up.h"
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
 #include "reports/render/search_text.h"
@@ -240,26 +241,35 @@ void add_interpolated(const Found& found, PlanInput& input) {
                             " cores that lie between those on fewer and on more cores that were measured");
 }
 
-std::string plan_text(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
-                      const TextStyle& style) {
-  std::string text = render_plan(report, style);
-  const auto add = [&](const std::string& line) { text += join(wrap(line, style.width), "\n") + "\n"; };
-  if (found.objective) add(objective_text(objective, *found.objective));
-  add(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
-                  format_seconds(found.search_s)));
+std::vector<std::string> notes_of(const Found& found, const std::string& objective, const PlanInput& input) {
+  std::vector<std::string> notes;
+  if (found.objective) notes.push_back(objective_text(objective, *found.objective));
+  notes.push_back(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
+                              format_seconds(found.search_s)));
   if (found.divisions > 0) {
-    add(fmt::format("{} ways to divide {} searched; the best: {}", found.divisions, names_of(input.pools),
-                    join(found.result.ranked.front().plan.devices, ", ")));
+    notes.push_back(fmt::format("{} ways to divide {} searched; the best: {}", found.divisions, names_of(input.pools),
+                                join(found.result.ranked.front().plan.devices, ", ")));
   }
-  if (const std::string searched = text_of(found.result.stages_per_device); !searched.empty()) add(searched);
-  for (const std::string& assumption : input.assumed) add("assumed " + assumption);
-  return text;
+  if (std::string searched = text_of(found.result.stages_per_device); !searched.empty()) notes.push_back(std::move(searched));
+  for (const std::string& assumption : input.assumed) notes.push_back("assumed " + assumption);
+  return notes;
 }
 
-std::string next_text(const Found& found, const std::string& model, const std::string& path, bool recorded) {
-  const std::string text = "plan    " + path + "\n";
-  if (!found.runs) return text + "mptune run refuses it: " + text_of(found.result.not_executable.front().missing) + "\n";
-  return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
+/// The plan file, and the command that trains with it or why there is none.
+std::vector<std::string> next_lines(const Found& found, const TrainingSpec& training, const std::string& path, bool recorded) {
+  std::vector<std::string> lines = {"plan    " + path};
+  const Plan& plan = found.result.ranked.front().plan;
+  if (!found.runs) {
+    lines.push_back(std::string("the runtime refuses it: ") + text_of(found.result.not_executable.front().missing));
+  } else if (recorded && training.model.empty()) {
+    lines.emplace_back("the profile does not hold the model's options: give them to run, with");
+    lines.push_back("--plan " + shell_word(absolute_path(path)));
+  } else if (recorded) {
+    for (const std::string& file : bare_files(training))
+      lines.push_back("put its folder in front of " + file + ", which the profile does not hold:");
+    lines.push_back(command_with_plan_file(training, plan, path));
+  }
+  return lines;
 }
 
 planner::Json plan_json(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
@@ -300,11 +310,15 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
   add_interpolated(found, input);
-  save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
+  PlanFile file = planner::found_plan_file(found.result, profile, now, compared_with);
+  file.training = input.training;
+  save_plan_file(file, path, command.output.force);
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
   if (found.objective) report.lower_bound_s = 0;
-  session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
+  report.next = next_lines(found, input.training, path, recorded);
+  report.notes = notes_of(found, objective, input);
+  session.result(render_plan(report, session.style, session.options.verbose ? Listing::all : Listing::few),
                  plan_json(found, report, objective, input, path));
   if (!SearchLimit::interrupted()) return 0;
   session.warn("interrupted: " + path + " is the best plan found so far; start the command again to search on to the end");

@@ -10,6 +10,7 @@
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
@@ -28,6 +29,7 @@
 #include "reports/render/slow_kernels.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
+#include "reports/render/unmeasured.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/trial/plan_failed.h"
 
@@ -92,9 +94,10 @@ Profile capped(const Profile& profile, const tuner::TrainingSetup& setup) {
 void keep_profile(const ProfileCommand& command, const Profile& profile, const Session& session) {
   profiler::Recording recording;
   recording.profile = profile;
+  recording.training = training_spec(command.model, command.devices, command.step);
   const std::string path = output_of(command);
   profiler::write_recording(recording, path, command.output.force);
-  session.say("what was measured is in " + path + " (mptune plan " + shell_word(path) + ")");
+  session.say("what was measured is kept: " + ShellCommand("mptune plan").file(path).text());
 }
 
 void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingSetup& setup, const Plan& plan, const std::string& measured,
@@ -168,6 +171,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   if (!profiled.recording.trace || !profiled.recording.profile)
     throw Error("mptune-worker recorded nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
   profiled.recording.plan_json = plan_to_json(profiled.plan, profiled.modules);
+  profiled.recording.training = training_spec(command.model, command.devices, command.step);
   return profiled;
 }
 
@@ -193,24 +197,45 @@ planner::Json profile_json(const Profiled& profiled, const TraceReport& report, 
   return json;
 }
 
-/// Costs of the first device class at the micro-batch size that ran, or the nearest measured one.
-std::string layer_table(const Profiled& profiled, const TextStyle& style) {
-  const Profile& profile = *profiled.recording.profile;
-  std::vector<std::vector<Cell>> rows;
+constexpr std::size_t kFewLayers = 5;
+
+/// A layer at the micro-batch size that ran, or the nearest measured one.
+struct CostedLayer {
+  std::size_t layer = 0;
+  LayerCost cost;
+  double seconds = 0;
+};
+
+/// By the first device class.
+std::vector<CostedLayer> costed_layers(const Profile& profile, int samples) {
+  std::vector<CostedLayer> layers;
   for (std::size_t i = 0; i < profile.layers.size() && !profile.classes.empty(); ++i) {
     const auto& costs = profile.classes.front().layers.at(i).by_samples;
-    const LayerCost* nearest = nullptr;
-    for (const LayerCost& cost : costs) {
-      const auto distance = [&](const LayerCost& c) { return std::abs(c.samples - profiled.plan.microbatch_sizes.front()); };
-      nearest = nearest == nullptr || distance(cost) < distance(*nearest) ? &cost : nearest;
-    }
-    if (nearest != nullptr) {
-      rows.push_back({std::to_string(i), profile.layers[i].name, std::to_string(nearest->samples), format_seconds(median(nearest->forward)),
-                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes),
-                      format_bytes(nearest->saved_activation_bytes), format_bytes(profile.layers[i].parameters_bytes)});
-    }
+    const auto nearest = std::ranges::min_element(costs, {}, [&](const LayerCost& cost) { return std::abs(cost.samples - samples); });
+    if (nearest != costs.end()) layers.push_back({i, *nearest, median(nearest->forward) + median(nearest->backward)});
   }
-  return render_table({{"layer", true},
+  return layers;
+}
+
+/// All layers, or the few that take most time.
+std::string layer_table(const Profile& profile, int samples, Listing listing, const TextStyle& style) {
+  std::vector<CostedLayer> layers = costed_layers(profile, samples);
+  const std::size_t all = layers.size();
+  if (listing == Listing::few && all > kFewLayers) {
+    std::ranges::stable_sort(layers, std::ranges::greater{}, &CostedLayer::seconds);
+    layers.resize(kFewLayers);
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const CostedLayer& costed : layers) {
+    const ProfileLayer& layer = profile.layers[costed.layer];
+    rows.push_back({std::to_string(costed.layer), layer.name, std::to_string(costed.cost.samples),
+                    format_seconds(median(costed.cost.forward)), format_seconds(median(costed.cost.backward)),
+                    format_bytes(costed.cost.output_bytes), format_bytes(costed.cost.saved_activation_bytes),
+                    format_bytes(layer.parameters_bytes)});
+  }
+  const std::string title = (layers.size() < all ? "Most expensive layers on " : "Layers on ") + profile.classes.front().name;
+  return heading(style, title) +
+         render_table({{"layer", true},
                        {"name"},
                        {"samples", true},
                        {"forward", true},
@@ -218,7 +243,8 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
                        {"output", true},
                        {"saved", true},
                        {"parameters", true}},
-                      rows, style);
+                      rows, style) +
+         (layers.size() < all ? fmt::format("-v lists all {} layers\n", all) : "");
 }
 
 /// Layers of which some products can't be split off the backward.
@@ -233,27 +259,41 @@ std::string unsplit_text(const Profile& profile, const TextStyle& style) {
   return text;
 }
 
-std::string profile_text(const Profiled& profiled, const TraceReport& report, const std::string& path, const std::string& model,
-                         const Session& session) {
+std::string links_text(const Profile& profile) {
+  std::string text;
+  for (const LinkCost& link : profile.links) {
+    text += fmt::format("link {} to {}: {}, latency {}\n", printable(profile.devices.at(as_index(link.source)).name),
+                        printable(profile.devices.at(as_index(link.destination)).name), format_bandwidth(link.bytes_per_second),
+                        format_seconds(link.latency_s));
+  }
+  return text;
+}
+
+/// The file and the command that follow.
+std::vector<std::string> profile_next_lines(const Profiled& profiled, const std::string& path, const TextStyle& style) {
+  std::vector<std::string> lines;
+  if (const Samples& step_s = profiled.recorded.step_s; !step_s.empty()) {
+    lines = wrap(fmt::format("without recording the step takes {}; recording adds {:.1f} %",
+                             format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded)),
+                 style.width);
+  }
+  lines.push_back("trace   " + path);
+  lines.push_back(ShellCommand("mptune plan").file(path).text());
+  return lines;
+}
+
+/// The answer and what to do next, then what it rests on; the last line is what to do next again.
+std::string profile_text(const Profiled& profiled, const TraceReport& report, const std::string& path, const Session& session) {
   const TextStyle& style = session.style;
-  std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
-  text += unsplit_text(*profiled.recording.profile, style);
-  text += cost_jumps_text(*profiled.recording.profile, style);
-  text += slow_kernels_text(*profiled.recording.profile, style);
-  for (const LinkCost& link : profiled.recording.profile->links) {
-    const auto& devices = profiled.recording.profile->devices;
-    text +=
-        fmt::format("link {} to {}: {}, latency {}\n", devices.at(as_index(link.source)).name, devices.at(as_index(link.destination)).name,
-                    format_bandwidth(link.bytes_per_second), format_seconds(link.latency_s));
-  }
-  text += "\n" + heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
-  text += render_trace_report(report, style) + "\n" + render_details(report, style);
-  if (!profiled.recorded.step_s.empty()) {
-    const Samples& step_s = profiled.recorded.step_s;
-    text += fmt::format("step without recording {}; recording adds {:.1f} %\n",
-                        format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded));
-  }
-  return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";
+  const Profile& profile = *profiled.recording.profile;
+  const Listing listing = session.options.verbose ? Listing::all : Listing::few;
+  const std::vector<std::string> next = profile_next_lines(profiled, path, style);
+  std::string text = render_trace_report(report, style, next) + "\n" + render_details(report, style) + "\n";
+  text += heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
+  text += layer_table(profile, profiled.plan.microbatch_sizes.front(), listing, style);
+  if (listing == Listing::all) text += unsplit_text(profile, style);
+  text += cost_jumps_text(profile, style) + slow_kernels_text(profile, style) + links_text(profile);
+  return text + paint(style, Color::bold, next.back()) + "\n";
 }
 
 int run_profile(const ProfileCommand& command, const Session& session) {
@@ -266,7 +306,7 @@ int run_profile(const ProfileCommand& command, const Session& session) {
   TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
   const Profile priced = planner::with_pool_devices(*profiled.recording.profile);
   add_plan(report, profiled.plan, &priced);
-  session.result(profile_text(profiled, report, path, command.model.model, session), profile_json(profiled, report, path));
+  session.result(profile_text(profiled, report, path, session), profile_json(profiled, report, path));
   return verdict_code(session, report);
 }
 

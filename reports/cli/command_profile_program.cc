@@ -14,6 +14,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/new_file.h"
 #include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/store/store.h"
@@ -131,7 +132,9 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
   const bool terminated = tuner::interrupt_flag().load() == SIGTERM;
   keep(processes, path, force);
   throw Error(terminated ? "terminated" : "interrupted", "mptune",
-              processes.empty() ? "start the command again" : "mptune report " + path + " --text shows what was recorded until then",
+              processes.empty()
+                  ? "start the command again"
+                  : "`" + ShellCommand("mptune report").file(path).word("--text").text() + "` shows what was recorded until then",
               terminated ? ExitCode::terminated : ExitCode::interrupted);
 }
 
@@ -170,7 +173,7 @@ planner::Json program_json(const ProgramCommand& command, const tuner::ProgramEn
 std::string program_text(const std::vector<Process>& processes, const TraceReport& report, const Session& session) {
   std::string text = render_foreign_trace(report, session.style) + kForeign + "\n";
   for (const Process& process : processes) {
-    text += fmt::format("trace   {}   process {}, {} of work\n", process.file, process.number,
+    text += fmt::format("trace   {}   process {}, {} of work\n", printable(process.file), process.number,
                         format_seconds(std::chrono::duration<double>(process.busy).count()));
   }
   return text;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/option_values.h"
@@ -50,7 +51,7 @@ int run_report(const ReportCommand& command, const Session& session) {
     write_text_file(command.output.path, finished(style, text), command.output.force, {command.source});
     json["files"].push_back(command.output.path);
   }
-  session.result(command.output.path.empty() ? text : command.output.path + "\n", json);
+  session.result(command.output.path.empty() ? text : printable(command.output.path) + "\n", json);
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"
@@ -85,13 +86,14 @@ Chosen plan_of_file(const RunCommand& command, const std::string& path, const Se
   check_executable(chosen.file.plan, path);
   chosen.setup = setup_for(command, chosen.file, path);
   check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice.strict);
-  refuse_by_plan_file(chosen.file, chosen.setup, command.devices.memory, path);
+  refuse_by_plan_file(chosen.file, chosen.setup, training_spec(command.model, command.devices, command.step), path);
   return chosen;
 }
 
 Chosen plan_of_options(const RunCommand& command, const Session& session) {
   if (!names_a_plan(command))
-    throw Error("no plan is given", "--plan", "give a plan file (mptune tune makes one), or name a plan: --devices, --stages, --schedule");
+    throw Error("no plan is given", "--plan",
+                "give a plan file, which tune and plan write, or name a plan: --devices, --stages, --schedule");
   Chosen chosen;
   chosen.setup = make_setup(command.model, command.devices, command.step);
   check_before_model(command.choice, chosen.setup.devices, chosen.setup.batch);
@@ -127,7 +129,7 @@ tuner::TrainingFinished train_within_memory(const RunCommand& command, const tun
     return train(request, session);
   } catch (const tuner::PlanFailed& failed) {
     if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
-      throw ran_out_of_plan(failed, *memory, request.plan, command.model.model, command.devices.memory);
+      throw ran_out_of_plan(failed, *memory, request.plan, training_spec(command.model, command.devices, command.step));
     throw;
   }
 }
@@ -190,7 +192,7 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
     const std::string cap = cap_text(row.peak_bytes, row.cap_bytes);
     text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
   }
-  session.result(text + (command.save.empty() ? "" : "saved   " + command.save + "\n"), json);
+  session.result(text + (command.save.empty() ? "" : "saved   " + printable(command.save) + "\n"), json);
 }
 
 int run_run(const RunCommand& command, const Session& session) {

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "profiler/store/store.h"
@@ -17,8 +19,10 @@
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/follow_up.h"
 #include "reports/render/fit_text.h"
 #include "reports/render/report_text.h"
+#include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
 namespace {
@@ -65,12 +69,23 @@ void warn_of_another_model(const SimulateCommand& command, const Session& sessio
     session.warn(command.plan + " was made for another model than " + command.profile + " was measured of: the step is that of the latter");
 }
 
+/// The command that trains with the plan, if it can be and the plan's file or the profile says how.
+std::vector<std::string> training_lines(const SimulateCommand& command, const PlanFile& file, const profiler::Recording& recording,
+                                        bool fits) {
+  const std::string& source = file.training.model.empty() ? command.profile : command.plan;
+  const TrainingSpec training = with_files_found(file.training.model.empty() ? recording.training : file.training,
+                                                 {".", std::filesystem::path(source).parent_path().string()});
+  if (!fits || training.model.empty() || !bare_files(training).empty() || !executable(file.plan, tuner::kRuntime)) return {};
+  return {command_with_plan_file(training, file.plan, command.plan)};
+}
+
 int run_simulate(const SimulateCommand& command, const Session& session) {
   session.say("simulating " + command.plan);
   refuse_swapped(command);
   const PlanFile file = load_plan_file(command.plan);
-  const auto recorded = profiler::read_recording(command.profile).profile;
-  if (!recorded) throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
+  const profiler::Recording recording = profiler::read_recording(command.profile);
+  const std::optional<Profile>& recorded = recording.profile;
+  if (!recorded) throw Error("the file holds no profile", command.profile, "give a file that profile or tune wrote");
   const Profile priced = planner::with_pool_devices(*recorded);
   refuse_unknown_devices(command, file.plan, priced);
   const std::vector<DeviceSpec> specs = devices_for(file.plan, priced);
@@ -87,11 +102,12 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   add_plan(report, file.plan, &profile);
   const planner::FitAnswer fit = fit_of(file.plan, devices, profile);
   if (!command.output.path.empty()) {
-    profiler::Recording recording;
-    recording.trace = simulation.trace;
-    recording.profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
-    recording.plan_json = plan_to_json(file.plan, file.modules);
-    profiler::write_recording(recording, command.output.path, command.output.force);
+    profiler::Recording predicted;
+    predicted.trace = simulation.trace;
+    predicted.profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
+    predicted.plan_json = plan_to_json(file.plan, file.modules);
+    predicted.training = recording.training;
+    profiler::write_recording(predicted, command.output.path, command.output.force);
   }
   planner::Json json = result_of("simulate");
   json["plan"] = planner::plan_object(file.plan, file.modules);
@@ -104,14 +120,14 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   json["advice"] = advice_json(report.advice);
   json["memory"] = memory_json(report.memory);
   json["fit"] = fit_json(fit);
-  std::string text = render_trace_report(report, session.style);
+  std::string text = render_trace_report(report, session.style, training_lines(command, file, recording, fit.excess.bytes == 0));
   if (fit.excess.bytes > 0)
     text += "\n" + heading(session.style, "Does not fit") + render_fit(fit, simulation.prediction.step_s, session.style) + "\n";
   text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
                       format_seconds(simulation.prediction.lower_bound_s));
   if (simulation.prediction.extrapolated)
     text += "some micro-batch sizes lie outside the profiled ones: profile again for a better prediction\n";
-  session.result(text + (command.output.path.empty() ? "" : "trace   " + command.output.path + "\n"), json);
+  session.result(text + (command.output.path.empty() ? "" : "trace   " + printable(command.output.path) + "\n"), json);
   return static_cast<int>(fit.excess.bytes > 0 ? ExitCode::infeasible : ExitCode::done);
 }
 

@@ -20,10 +20,10 @@
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
-#include "reports/cli/plan_output.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/tune_command.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/follow_up.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/study_report.h"
@@ -130,26 +130,6 @@ tuner::Study open_study(const TuneCommand& command, const Session& session) {
   return study;
 }
 
-/// The command that trains with the plan, with the options that a plan file does not hold. For sleeping devices, which can't train, the
-/// command that records the plan.
-std::string run_command_of(const TuneCommand& command, const Plan& plan, const std::string& plan_file) {
-  const bool sleeping =
-      std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
-  std::string text = (sleeping ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) text += std::string(" ") + option + " " + shell_word(value);
-  };
-  add("--input", command.model.input);
-  add("--link", command.devices.link);
-  add("--optimizer", command.step.optimizer == "sgd" ? "" : command.step.optimizer);
-  add("--lr", command.step.learning_rate);
-  add("--loss", command.step.loss);
-  add("--seed", command.step.seed);
-  add("--data", command.step.data);
-  add("--plan", plan_file);
-  return text;
-}
-
 std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::RecommendedPlan& other) {
   const auto peak = [](const tuner::RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
   const std::int64_t saved = peak(best) - peak(other);
@@ -167,12 +147,13 @@ void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
 }
 
 /// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
-void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, const tuner::WaitOptions& wait, ProgressLine& progress) {
+void refuse_unless_agrees(tuner::TrainingSetup setup, const TrainingSpec& training, double budget_s, const tuner::WaitOptions& wait,
+                          ProgressLine& progress) {
   setup.batch = 0;
   const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, wait, progress);
   if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
     throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
-                "see mptune check " + shell_word(setup.model) + "; " + failed->remedy);
+                "see `" + training_command("check", training).text() + "`; " + failed->remedy);
   }
 }
 
@@ -182,20 +163,31 @@ struct Tuning {
   tuner::DescribedModel model;
   tuner::TuneOptions options;
   std::string identity;
-  double ends_s = 0;   ///< on the steady clock
-  double start_s = 0;  ///< what a worker takes before it begins with its request, as seen here
+  TrainingSpec training;  ///< as it was asked for
+  double ends_s = 0;      ///< on the steady clock
+  double start_s = 0;     ///< what a worker takes before it begins with its request, as seen here
 };
 
 /// Keeps the plan of a failed trial in the study. Returns the command that runs it by itself.
-std::string keep_failed_plan(const TuneCommand& command, const Tuning& tuning, const tuner::Study& study, const tuner::Trial& trial) {
+std::string keep_failed_plan(const Tuning& tuning, const tuner::Study& study, const tuner::Trial& trial) {
   const std::string path = absolute_file(study.failed_plan_path(trial.plan_key));
   save_plan_file(new_plan_file(trial.plan, tuning.model.layers, tuning.model.fingerprint, utc_text(std::chrono::system_clock::now())), path,
                  true);
-  return run_command_of(command, trial.plan, path);
+  return command_with_plan_file(tuning.training, trial.plan, path);
+}
+
+/// The profile of the study, with what was asked for: `plan` says it again.
+Profile keep_training(const std::string& path, const TrainingSpec& training) {
+  profiler::Recording recording = profiler::read_recording(path);
+  if (!recording.profile)
+    throw Error("mptune-worker measured nothing", path, "make sure that both programs are of the same build", ExitCode::internal);
+  recording.training = training;
+  profiler::write_recording(recording, path, false);
+  return *std::move(recording.profile);
 }
 
 tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
-  const auto& [setup, model, options, identity, ends_s, start_s] = tuning;
+  const auto& [setup, model, options, identity, training, ends_s, start_s] = tuning;
   const tuner::WaitOptions wait = wait_options(session, ends_s);
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -208,15 +200,11 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   tuner::LiveRunner runner(setup, note_step, wait);
   tuner::TuneServices services;
   const auto without_start = [&](double budget_s) { return std::max(1e-3, budget_s - start_s); };
-  services.check = [&](double budget_s) { refuse_unless_agrees(setup, without_start(budget_s), wait, progress); };
+  services.check = [&](double budget_s) { refuse_unless_agrees(setup, training, without_start(budget_s), wait, progress); };
   services.measure = [&](double budget_s) {
     measure_profile(setup, study.profile_path(), without_start(budget_s), command.choice, options.current ? &*options.current : nullptr,
                     session, wait, progress);
-    auto profile = profiler::read_recording(study.profile_path()).profile;
-    if (!profile)
-      throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
-                  ExitCode::internal);
-    return std::move(*profile);
+    return keep_training(study.profile_path(), training);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
     const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), wait, progress);
@@ -226,7 +214,7 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   };
   std::set<int> told;
   services.keep_failed = [&](const tuner::Trial& trial) {
-    const std::string shows = keep_failed_plan(command, tuning, study, trial);
+    const std::string shows = keep_failed_plan(tuning, study, trial);
     const bool memory = std::holds_alternative<tuner::OutOfMemory>(trial.outcome);
     if (!memory && told.insert(trial.id).second)
       session.say(trial.name + " failed: " + tuner::outcome_text(trial.outcome) + " (see it fail: " + shows + ")");
@@ -261,13 +249,14 @@ void keep_command(tuner::Study& study, const TuneCommand& command, const Tuning&
 }
 
 int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
-  const auto& [setup, model, options, identity, ends_s, start_s] = tuning;
+  const auto& [setup, model, options, identity, training, ends_s, start_s] = tuning;
   tuner::TuneResult result = run_trials(command, tuning, study, session);
   const auto measured = profiler::read_recording(study.profile_path()).profile;
   if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const Profile profile = planner::with_pool_devices(*measured);
-  const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile.fingerprint, identity,
-                                                     utc_text(std::chrono::system_clock::now()), compared_plans);
+  PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile.fingerprint, identity,
+                                               utc_text(std::chrono::system_clock::now()), compared_plans);
+  file.training = training;
   save_plan_file(file, study.plan_path(), true);
   const tuner::StudySummary summary{.devices = options.space.devices,
                                     .whole_machine = options.space.whole_machine,
@@ -276,7 +265,7 @@ int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study
                                     .gap = result.gap,
                                     .elapsed_s = result.elapsed_s,
                                     .stop_reason = result.stop_reason,
-                                    .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
+                                    .training = training,
                                     .kinds = result.kind_facts,
                                     .stages_per_device = result.search.stages_per_device,
                                     .baselines = result.baselines};
@@ -303,6 +292,7 @@ int run_tune(TuneCommand command, const Session& session) {
   Tuning tuning;
   tuning.ends_s = tuner::monotonic_seconds() + budget_s;
   session.say("tuning " + command.model.model + " for " + command.budget);
+  tuning.training = training_spec(command.model, command.devices, command.step);
   tuning.setup = make_setup(command.model, command.devices, command.step);
   if (!study) check_folder(command);
   const tuner::TuneOptions stop_rules = checked_before_model(command, tuning.setup);

@@ -7,7 +7,7 @@
 #include "planner/advise/fit_choices.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
-#include "reports/cli/plan_output.h"
+#include "reports/follow_up.h"
 #include "reports/render/fit_text.h"
 #include "tuner/runtime/capabilities.h"
 
@@ -46,16 +46,14 @@ planner::Excess excess_by_file(const PlanFile& file, const tuner::TrainingSetup&
 }
 
 /// How to find a plan that fits, without a profile.
-std::string search_remedy(const Plan& plan, const std::string& model, const std::string& memory) {
+std::string search_remedy(const Plan& plan, TrainingSpec training) {
   std::string less;
   if (plan.num_microbatches() < plan.global_batch_size()) less = fmt::format("more micro-batches than {}", plan.num_microbatches());
   const bool all = std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode == Recompute::Mode::all; });
   if (!all) less += std::string(less.empty() ? "" : " or ") + "--recompute all";
-  std::string devices;
-  for (const std::string& device : plan.devices) devices += (devices.empty() ? "" : ",") + device;
-  const std::string options = (memory.empty() ? "" : " --memory " + memory) + " --devices " + devices;
-  return (less.empty() ? "" : less + " needs less: ") + "mptune plan PROFILE" + options +
-         " finds a plan that is predicted to fit, mptune tune " + shell_word(model) + options + " by measuring";
+  training.devices = devices_option(plan.devices);
+  training.batch = std::to_string(plan.global_batch_size());
+  return (less.empty() ? "" : less + " needs less; ") + "find a plan that fits with `" + training_command("tune", training).text() + "`";
 }
 
 }  // namespace
@@ -107,19 +105,18 @@ Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const
   return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(predicted)), device, remedy, ExitCode::infeasible};
 }
 
-void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const std::string& memory, const std::string& path) {
+void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const TrainingSpec& training, const std::string& path) {
   const planner::Excess excess = excess_by_file(file, setup);
   if (excess.bytes > 0) {
     throw Error(
         fmt::format("the plan does not fit: it needs {} on {} ({}), {} more than the cap", format_bytes(excess.cap_bytes + excess.bytes),
                     excess.device, knows_measured_peaks(file) ? "measured" : "predicted", format_bytes(excess.bytes)),
-        path, search_remedy(file.plan, setup.model, memory), ExitCode::infeasible);
+        path, search_remedy(file.plan, training), ExitCode::infeasible);
   }
 }
 
-Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const std::string& model,
-                      const std::string& caps) {
-  return {error.what(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, model, caps), ExitCode::infeasible};
+Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const TrainingSpec& training) {
+  return {error.what(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, training), ExitCode::infeasible};
 }
 
 }  // namespace mptune::reports

@@ -8,6 +8,7 @@
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/trace/profile.h"
+#include "profiler/trace/training_spec.h"
 #include "tuner/trial/setup.h"
 #include "tuner/trial/trial.h"
 
@@ -29,10 +30,9 @@ namespace mptune::reports {
 [[nodiscard]] Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan,
                                    const std::vector<std::string>& devices, Profile profile);
 
-/// Throws Error if the plan file's peaks (measured, else predicted) are above the setup's caps. `memory` is --memory as typed.
-void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const std::string& memory, const std::string& path);
-/// The error of a plan that ran out of memory where there is no profile, only the plan. `caps` is --memory as typed.
-[[nodiscard]] Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const std::string& model,
-                                    const std::string& caps);
+/// Throws Error if the plan file's peaks (measured, else predicted) are above the setup's caps.
+void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const TrainingSpec& training, const std::string& path);
+/// The error of a plan that ran out of memory where there is no profile, only the plan.
+[[nodiscard]] Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const TrainingSpec& training);
 
 }  // namespace mptune::reports

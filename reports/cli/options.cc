@@ -155,6 +155,20 @@ std::vector<Division> divisions_with_caps(const std::string& memory, const std::
   return divisions;
 }
 
+TrainingSpec training_spec(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
+  return with_absolute_files({.model = model.model,
+                              .input = model.input,
+                              .batch = model.batch,
+                              .devices = devices.devices == "auto" ? "" : devices.devices,
+                              .memory = devices.memory,
+                              .link = devices.link,
+                              .loss = step.loss,
+                              .optimizer = step.optimizer == "sgd" ? "" : step.optimizer,
+                              .learning_rate = step.learning_rate,
+                              .seed = step.seed,
+                              .data = step.data});
+}
+
 tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
   const DeviceChoice choice = devices.divides ? parse_device_choice(devices.devices) : DeviceChoice{parse_devices(devices.devices), {}};
   const std::vector<DeviceSpec>& specs = choice.devices;

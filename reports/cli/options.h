@@ -6,6 +6,7 @@
 
 #include "planner/search/search.h"
 #include "profiler/device/device_list.h"
+#include "profiler/trace/training_spec.h"
 #include "tuner/trial/setup.h"
 
 namespace CLI {
@@ -72,6 +73,9 @@ inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 [[nodiscard]] std::vector<Division> divisions_with_caps(const std::string& memory, const std::vector<DeviceSpec>& devices,
                                                         const std::vector<DevicePool>& pools);
 [[nodiscard]] std::vector<DevicePool> parse_pools(const std::vector<std::string>& names);
+
+/// What was asked for, to be said again in commands that work from any folder.
+[[nodiscard]] TrainingSpec training_spec(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
 
 /// Devices, caps, batch and step of a command. Throws Error.
 [[nodiscard]] tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);

@@ -8,7 +8,6 @@
 #include "profiler/device/device_list.h"
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/options.h"
-#include "reports/cli/plan_output.h"
 #include "reports/render/style.h"
 
 namespace mptune::reports {
@@ -17,9 +16,12 @@ namespace {
 /// Throws Error unless the profile was measured for this pool.
 DevicePool profiled_pool(const std::string& name, const PlanInput& input) {
   DevicePool pool = parse_pool(name);
-  if (std::ranges::find(input.pools, pool) == input.pools.end())
-    throw Error("the profile does not know the pool " + name, "--devices",
-                "profile again: mptune profile " + shell_word(input.profile.model) + " --devices " + name);
+  if (std::ranges::find(input.pools, pool) == input.pools.end()) {
+    TrainingSpec training = input.training;
+    training.devices = name;
+    const std::string again = training.model.empty() ? "" : " with `" + training_command("profile", training).text() + "`";
+    throw Error("the profile does not know the pool " + name, "--devices", "profile the model again on it" + again);
+  }
   return pool;
 }
 

@@ -156,9 +156,10 @@ void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
 }  // namespace
 
 PlanInput recorded_input(const std::string& path, const std::string& link) {
-  auto profile = profiler::read_recording(path).profile;
-  if (!profile) throw Error("the file holds no profile", path, "give a file that mptune profile wrote");
-  PlanInput input{.profile = planner::with_pool_devices(std::move(*profile)), .devices = {}, .assumed = {}};
+  profiler::Recording recording = profiler::read_recording(path);
+  if (!recording.profile) throw Error("the file holds no profile", path, "give a file that profile or tune wrote");
+  PlanInput input{.profile = planner::with_pool_devices(std::move(*recording.profile)), .devices = {}, .assumed = {}};
+  input.training = with_files_found(std::move(recording.training), {".", std::filesystem::path(path).parent_path().string()});
   input.devices = profiled_devices(input.profile);
   input.pools = planner::pools_of(input.profile);
   if (!link.empty()) link_all(input.profile, given_link(link));

@@ -8,6 +8,7 @@
 #include "profiler/formats/any_profile.h"
 #include "profiler/formats/operator_row.h"
 #include "profiler/trace/profile.h"
+#include "profiler/trace/training_spec.h"
 #include "reports/cli/plan_choice.h"
 
 namespace mptune::reports {
@@ -19,6 +20,7 @@ struct PlanInput {
   std::vector<DevicePool> pools = {};      ///< that the profile was measured for
   std::vector<std::string> assumed;        ///< what the file does not say, and what was taken for it; a clause each
   profiler::OperatorModel operators = {};  ///< of operator tables
+  TrainingSpec training = {};              ///< what the profile was made for, files found; without a model where the file does not say it
 };
 
 /// What is taken for the model of operator tables with this prefix: `layers` as --encoder-layers has it, "" by the published name.

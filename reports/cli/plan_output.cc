@@ -1,12 +1,10 @@
 #include "reports/cli/plan_output.h"
 
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 
 #include "planner/partition/gap.h"
 #include "profiler/base/error.h"
-#include "profiler/base/text.h"
 #include "reports/cli/recordings.h"
 #include "reports/cli/session.h"
 #include "reports/plan_report.h"
@@ -95,16 +93,6 @@ void check_plan_output(const std::string& path, bool force, const std::vector<st
   std::error_code ignored;
   if (!force && std::filesystem::is_regular_file(path, ignored) && !is_plan_file(path))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
-}
-
-std::string shell_word(const std::string& text) {
-  bool plain = !text.empty();
-  for (const char letter : text)
-    plain = plain && (std::isalnum(static_cast<unsigned char>(letter)) != 0 || std::string("-_./:=,+@%").find(letter) != std::string::npos);
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char letter : text) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
 }
 
 }  // namespace mptune::reports

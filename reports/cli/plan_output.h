@@ -21,7 +21,4 @@ void check_plan_output(const std::string& path, bool force, const std::vector<st
 [[nodiscard]] planner::Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,
                                                double search_s, const std::string& file);
 
-/// `text` as one word of a shell command, quoted where it must be.
-[[nodiscard]] std::string shell_word(const std::string& text);
-
 }  // namespace mptune::reports

@@ -29,7 +29,7 @@ profiler::Recording read_any_recording(const std::string& path) {
   else
     recording.trace = profiler::read_any_trace(path);
   if (!recording.trace)
-    throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a trace of Nsight Systems or Kineto");
+    throw Error("the file holds no trace", path, "give a file that profile wrote, or a trace of Nsight Systems or Kineto");
   if (recording.trace->events.empty() && !recording.trace->implausible.empty())
     throw Error("all its work has times that can't be right, first: " + text_of(recording.trace->implausible.front()), path,
                 "give a trace as its profiler wrote it");
@@ -56,8 +56,10 @@ std::string render_foreign_trace(const TraceReport& report, const TextStyle& sty
   std::string text = render_trace_report(report, style) + "\n" + render_details(report, style);
   text += "step " + format_measured(report.step_s, interval95(report.steps_s), report.steps_s.size()) + "\n";
   if (report.has_stages) {
-    text += fmt::format("ideal step {}: every computation as long as the mean of its kind, communication as the median\n",
-                        format_seconds(report.ideal_step_s));
+    text += hanging("",
+                    fmt::format("ideal step {}: every computation as long as the mean of its kind, communication as the median",
+                                format_seconds(report.ideal_step_s)),
+                    style);
   }
   return text;
 }

@@ -11,10 +11,10 @@
 #include "profiler/base/index.h"
 #include "profiler/base/json_field.h"
 #include "profiler/base/sha256.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/device/device_list.h"
 #include "profiler/trace/model_text.h"
-#include "reports/cli/plan_output.h"
 #include "tuner/study/study.h"
 
 namespace mptune::reports {

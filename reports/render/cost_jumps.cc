@@ -62,9 +62,12 @@ std::string cost_jumps_text(const Profile& profile, const TextStyle& style) {
   }
   const profiler::JumpLimits limits;
   return "\n" + heading(style, "Cost jumps") +
-         fmt::format(
-             "Layers of {} or more that take over {} times as long per sample as at the next larger size, {:.0f} % of the step or more:\n",
-             format_seconds(limits.seconds), limits.factor, 100 * limits.step_share) +
+         hanging(
+             "",
+             fmt::format("Layers of {} or more that take over {} times as long per sample as at the next larger size, {:.0f} % of the step "
+                         "or more:",
+                         format_seconds(limits.seconds), limits.factor, 100 * limits.step_share),
+             style) +
          render_table(
              {{"layer", true}, {"name"}, {"samples", true}, {"against", true}, {"per sample", true}, {"of the step", true}, {"devices"}},
              rows, causes, style);

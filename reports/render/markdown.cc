@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "profiler/base/printable.h"
 #include "profiler/base/units.h"
+#include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/markdown_parts.h"
 #include "reports/render/pictures.h"
@@ -40,15 +42,14 @@ std::string kinds_of(const tuner::KindComparison& kinds) {
 
 std::string comparison_of(const tuner::Recommendation& all) {
   std::vector<Row> rows;
-  const auto add = [&](const std::string& name, double step_s, const Interval& interval, const std::string& speedup,
-                       const std::vector<std::int64_t>& peaks) {
-    rows.push_back({name, format_seconds(step_s), interval_text(interval), speedup, largest_text(peaks)});
+  const auto add = [&](const std::string& name, const auto& plan, const std::string& speedup) {
+    const Interval known = known_interval(plan.step_ci95_s, plan.step_s, rounds_of(plan.trial));
+    rows.push_back({name, format_seconds(plan.step_s), interval_text(known), speedup, largest_text(plan.peak_bytes)});
   };
-  add("recommended", all.recommended.step_s, all.recommended.step_ci95_s, "", all.recommended.peak_bytes);
+  add("recommended", all.recommended, "");
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
-    add("best_pipeline", all.best_pipeline->step_s, all.best_pipeline->step_ci95_s, "", all.best_pipeline->peak_bytes);
-  for (const tuner::BaselineResult& baseline : all.baselines)
-    add(baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes);
+    add("best_pipeline", *all.best_pipeline, "");
+  for (const tuner::BaselineResult& baseline : all.baselines) add(baseline.name, baseline, format_speedup(baseline.speedup));
   for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
     rows.push_back({baseline.name, "-", "-", unmeasured_text(baseline), "-"});
   return section("Step time and speed-up of the recommendation") +
@@ -100,13 +101,17 @@ std::string trace_sections(const TraceReport& report) {
 }
 
 std::string answer_of(const StudyReport& report) {
-  const tuner::RecommendedPlan& best = report.recommendation.recommended;
-  std::string text = "**" + escaped(best.description) + "**, step " + format_seconds(best.step_s);
-  if (best.step_ci95_s.low < best.step_ci95_s.high) text += ", 95 % " + format_interval_seconds(best.step_ci95_s);
-  text += best.predicted_step_s > 0 ? "; predicted " + format_seconds(best.predicted_step_s) : "";
+  std::string text = list_of(answer_lines(report));
+  if (!report.run_command.empty()) text += "Train with it:\n\n" + block(printable(report.run_command));
+  if (more_measuring_helps(report)) text += "Go on measuring:\n\n" + block(printable(report.resume_command));
+  return text;
+}
+
+/// What else follows from the measurements, and why the plan is recommended.
+std::string reasons_of(const StudyReport& report) {
   std::vector<std::string> lines = texts_of(report.recommendation.advice);
-  for (const std::string& reason : texts_of(best.reasons)) lines.push_back("why: " + reason);
-  return text + "\n\n" + list_of(lines);
+  for (const std::string& reason : texts_of(report.recommendation.recommended.reasons)) lines.push_back("why: " + reason);
+  return lines.empty() ? "" : section("Why this plan") + list_of(lines);
 }
 
 std::string finished_document(std::string text) {
@@ -118,7 +123,7 @@ std::string finished_document(std::string text) {
 
 std::string render_study_markdown(const StudyReport& report, Listing failed) {
   const tuner::Recommendation& all = report.recommendation;
-  std::string text = "# Recommendation for " + escaped(report.model) + "\n\n" + answer_of(report);
+  std::string text = "# " + escaped(answer_title(report)) + "\n\n" + answer_of(report) + reasons_of(report);
   text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
   text += kinds_of(all.kinds) + comparison_of(all) + failed_of(all.unmeasured.candidates, failed);
   if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty())
@@ -129,7 +134,7 @@ std::string render_study_markdown(const StudyReport& report, Listing failed) {
   std::string files = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) files += "trace   " + trace + "\n";
   text += section("Files") + block(files + "study   " + report.study + "\n");
-  return finished_document(text + (report.run_command.empty() ? "" : "Use it:\n\n" + block(report.run_command)));
+  return finished_document(text);
 }
 
 std::string render_trace_markdown(const TraceReport& report) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/plan_changes.h"
@@ -140,7 +141,6 @@ std::string proof(const PlanReport& report) {
     text += fmt::format("; lower bound of all plans{} {} (gap {})", unfused, format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
-  text += fmt::format("; lower bound of these stages {}", format_seconds(report.schedule_bound_s));
   if (report.excess_bytes > 0)
     text += fmt::format("; does not fit: {} needs {} more than it may have", report.excess_device, format_bytes(report.excess_bytes));
   return text + (report.extrapolated ? "; some micro-batch sizes lie outside the profiled ones" : "");
@@ -168,6 +168,14 @@ std::string rejected(const PlanReport& report, const TextStyle& style) {
   return text + (rows.empty() ? "" : "\n" + render_table({{"pipelines with"}, {"why not"}}, rows, style));
 }
 
+std::string left_out(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  if (!report.rejected.empty() || !report.classes.empty()) text += heading(style, "Rejected") + rejected(report, style) + "\n";
+  if (!report.not_executable.empty())
+    text += heading(style, "Not executable") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
+  return text;
+}
+
 }  // namespace
 
 std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style) {
@@ -182,11 +190,14 @@ std::string render_partition(const std::vector<PlannedLayer>& layers, const Text
   return text;
 }
 
-std::string render_plan(const PlanReport& report, const TextStyle& style) {
+std::string render_plan(const PlanReport& report, const TextStyle& style, Listing listing) {
   std::string text = heading(style, report.title);
-  text += paint(style, Color::bold, join(wrap(report.description, style.width), "\n")) + "\n" + paragraph(proof(report), style) + "\n";
+  text += paint(style, Color::bold, join(wrap(report.description, style.width), "\n")) + "\n" + paragraph(proof(report), style);
+  for (const std::string& line : report.next) text += printable(line) + "\n";
+  text += "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  if (const std::string below = recomputed_layers(report, style) + paragraph(report.limit, style); !below.empty()) text += below + "\n";
+  text += recomputed_layers(report, style) + paragraph(report.limit, style);
+  text += "no schedule of these stages takes less than " + format_seconds(report.schedule_bound_s) + "\n\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())
     text += heading(style, "One step, predicted") + timeline + "\n";
   if (const std::string memory = render_memory(report.trace, style); !memory.empty())
@@ -195,10 +206,10 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
     text += heading(style, "Next best") + others(report.alternatives, kShownAlternatives, report.step_s, "what differs", style) + "\n";
   if (report.front.size() > 1)
     text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "what differs", style) + "\n";
-  if (!report.rejected.empty() || !report.classes.empty()) text += heading(style, "Rejected") + rejected(report, style) + "\n";
-  if (!report.not_executable.empty())
-    text += heading(style, "Not executable") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
-  return text;
+  if (listing == Listing::all) text += left_out(report, style);
+  for (const std::string& note : report.notes) text += paragraph(note, style);
+  if (listing == Listing::few && !left_out(report, style).empty()) text += "-v lists what was rejected, and why\n";
+  return text + (report.next.empty() ? "" : paint(style, Color::bold, printable(report.next.back())) + "\n");
 }
 
 }  // namespace mptune::reports

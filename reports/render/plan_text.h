@@ -4,6 +4,7 @@
 
 #include "reports/plan_report.h"
 #include "reports/render/style.h"
+#include "reports/render/unmeasured.h"
 
 namespace mptune::reports {
 
@@ -14,8 +15,9 @@ namespace mptune::reports {
 ///     ms     120                 |110              |60.1
 [[nodiscard]] std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style);
 
-/// All of `plan`: the plan and its proof, partition, timeline, memory, what limits, the next best, time against memory, what was rejected
-/// and what cannot be executed.
-[[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style);
+/// All of `plan`: the plan, its proof and what to do with it, then partition, timeline, memory, what limits, the next best, time against
+/// memory, how it was searched, and with Listing::all what was rejected and what cannot be executed. The last line of what to do with it
+/// ends the text again.
+[[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style, Listing listing = Listing::few);
 
 }  // namespace mptune::reports

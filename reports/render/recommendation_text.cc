@@ -118,17 +118,17 @@ struct AdviceWords {
 /// What to do about a plan that failed.
 struct RemedyOfFailure {
   std::string operator()(const tuner::OutOfMemory&) const { return "raise --memory or lower --batch"; }
-  std::string operator()(const tuner::TimedOut&) const { return "find out with `mptune run --plan` where it hangs"; }
-  std::string operator()(const tuner::WrongResult&) const { return "find out with `mptune check --plan` where it differs"; }
+  std::string operator()(const tuner::TimedOut&) const { return "find out with run where it hangs"; }
+  std::string operator()(const tuner::WrongResult&) const { return "find out with check where it differs"; }
   std::string operator()(const tuner::NonFinite&) const { return "lower --lr or check the data"; }
   std::string operator()(const tuner::Environment&) const { return "see `mptune doctor`"; }
   std::string operator()(const tuner::Crashed& crash) const {
     return tuner::was_killed(crash) ? "look into the kernel's log (dmesg), or cap the devices with --memory"
-                                    : "find out with `mptune run --plan` what fails";
+                                    : "find out with run what fails";
   }
   template <class Other>
   std::string operator()(const Other&) const {
-    return "find out with `mptune run --plan` what fails";
+    return "find out with run what fails";
   }
 };
 
@@ -187,11 +187,10 @@ struct WarningWords {
     return "undecided at the end of the budget: " + describe(fact.rival) + " may be faster; give a larger --budget and a quieter machine";
   }
   std::string operator()(const tuner::NoTimeToMeasure& fact) const {
-    return "no time to benchmark " + fact.plans + " interleaved with the others; go on with mptune tune --resume and a larger --budget";
+    return "no time to benchmark " + fact.plans + " interleaved with the others; go on with a larger --budget";
   }
   std::string operator()(const tuner::NoTraceOf& fact) const {
-    return "no trace of " + fact.name + ": " +
-           (fact.failed.empty() ? "the budget is spent; go on with --resume to record it" : fact.failed);
+    return "no trace of " + fact.name + ": " + (fact.failed.empty() ? "the budget is spent; go on to record it" : fact.failed);
   }
   std::string operator()(const tuner::BaselinesFailed& fact) const {
     return "the recommendation is not compared with " + join(fact.names, ", ") + ", which failed: " + cause_and_remedy(fact.cause);

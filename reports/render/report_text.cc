@@ -7,8 +7,12 @@
 
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "reports/follow_up.h"
+#include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/pictures.h"
 #include "reports/render/recommendation_text.h"
@@ -26,56 +30,63 @@ std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes)
   return join(parts, ", ");
 }
 
-std::string step_text(const tuner::RecommendedPlan& plan) {
-  const auto* measured = std::get_if<tuner::Measured>(&plan.trial.outcome);
-  const bool once = measured != nullptr && measured->step_s.size() == 1;
-  std::string text =
-      "step " + format_seconds(plan.step_s) + (once ? ", 1 measurement" : ", 95 % " + format_interval_seconds(plan.step_ci95_s));
-  if (plan.predicted_step_s > 0) {
-    const double error = plan.predicted_step_s / plan.step_s - 1;
-    text += fmt::format("; predicted {} ({}{:.1f} %)", format_seconds(plan.predicted_step_s), error < 0 ? "-" : "+", std::abs(error) * 100);
+/// A sentence of an item that may take several lines.
+std::string item(const std::string& text, const TextStyle& style) {
+  return hanging("", text, style);
+}
+
+std::string plan_beside(const std::string& name, const tuner::RecommendedPlan& plan) {
+  return name + ": " + plan.description + cuts_text(plan.trial.plan) + "; step " +
+         format_measured(plan.step_s, plan.step_ci95_s, rounds_of(plan.trial)) + "; peak " + peaks_text(plan.trial.plan, plan.peak_bytes);
+}
+
+/// Why the plan is recommended, and the best plans of another sort.
+std::string reasons(const StudyReport& report, const TextStyle& style) {
+  const tuner::Recommendation& all = report.recommendation;
+  std::string text = item("peak memory of each device: " + peaks_text(all.recommended.trial.plan, all.recommended.peak_bytes), style);
+  for (const std::string& reason : texts_of(all.recommended.reasons)) text += item("why: " + reason, style);
+  for (const std::string& advice : texts_of(all.advice)) text += item(advice, style);
+  const auto other = [&](const std::optional<tuner::RecommendedPlan>& plan) {
+    return plan && plan->trial.plan_key != all.recommended.trial.plan_key;
+  };
+  if (other(all.best_pipeline)) text += item(plan_beside("best pipeline", *all.best_pipeline), style);
+  if (other(all.best_half_memory)) {
+    const bool same = all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key;
+    text +=
+        item(same ? "best in half the memory: the same pipeline" : plan_beside("best in half the memory", *all.best_half_memory), style);
   }
   return text;
 }
 
-void add_plan(std::vector<std::string>& lines, const std::string& name, const tuner::RecommendedPlan& plan) {
-  lines.push_back(name + ": " + plan.description);
-  lines.push_back("  " + step_text(plan) + "; peak " + peaks_text(plan.trial.plan, plan.peak_bytes));
-}
-
-std::string card(const StudyReport& report, const TextStyle& style) {
-  const tuner::Recommendation& all = report.recommendation;
-  const tuner::RecommendedPlan& best = all.recommended;
-  std::vector<std::string> lines = {best.description, step_text(best), "peak memory " + peaks_text(best.trial.plan, best.peak_bytes)};
-  for (const tuner::BaselineResult& baseline : all.baselines)
-    if (baseline.trial.plan_key != best.trial.plan_key)
-      lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
-    else
-      lines.push_back("same plan as " + baseline.name);
-  for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
-    lines.push_back("not compared with " + baseline.name + ": " + text_of(baseline.why));
-  for (const std::string& reason : texts_of(best.reasons)) lines.push_back("why: " + reason);
-  if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) add_plan(lines, "best pipeline", *all.best_pipeline);
-  if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
-    if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key)
-      lines.emplace_back("best in half the memory: the same pipeline");
-    else
-      add_plan(lines, "best in half the memory", *all.best_half_memory);
+/// Commands stand alone on their lines, never wrapped, so that they can be pasted.
+std::string commands(const StudyReport& report, const TextStyle& style) {
+  std::string text;
+  if (!report.run_command.empty())
+    text += "train with it:\n  " + paint(style, Color::bold, printable(report.run_command)) + "\n";
+  else
+    text += "the study does not hold the model's options: give them to run, with\n  --plan " +
+            printable(shell_word(absolute_path(report.plan_file))) + "\n";
+  if (more_measuring_helps(report)) text += "go on measuring:\n  " + paint(style, Color::bold, printable(report.resume_command)) + "\n";
+  for (const std::string& warning : texts_of(report.recommendation.warnings)) {
+    const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
+    const std::size_t word = lines.find(':') + 1;
+    text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
   }
-  for (const std::string& advice : texts_of(all.advice)) lines.push_back(advice);
-  return render_card("Recommendation for " + report.model, lines, style);
+  return text;
 }
 
 std::string comparison(const tuner::Recommendation& all, const TextStyle& style) {
   const auto row_of = [](const std::string& name, const tuner::RecommendedPlan& plan, bool reference) {
-    return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference, ""};
+    const Interval known = known_interval(plan.step_ci95_s, plan.step_s, rounds_of(plan.trial));
+    return ComparisonRow{name, plan.step_s, known, "", plan.peak_bytes, reference, ""};
   };
   std::vector<ComparisonRow> rows = {row_of("recommended", all.recommended, true)};
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
-  for (const tuner::BaselineResult& baseline : all.baselines)
-    rows.push_back(
-        {baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes, false, ""});
+  for (const tuner::BaselineResult& baseline : all.baselines) {
+    const Interval known = known_interval(baseline.step_ci95_s, baseline.step_s, rounds_of(baseline.trial));
+    rows.push_back({baseline.name, baseline.step_s, known, format_speedup(baseline.speedup), baseline.peak_bytes, false, ""});
+  }
   for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
     rows.push_back({baseline.name, 0, {}, "", {}, false, unmeasured_text(baseline)});
   return render_comparison(rows, style);
@@ -106,16 +117,33 @@ std::string limits(const StudyReport& report, const TextStyle& style) {
   return text;
 }
 
+/// Failed plans by cause, and of each cause a command that shows how its first plan fails.
+std::string what_failed(const StudyReport& report, Listing listing, const TextStyle& style) {
+  const tuner::Unmeasured& unmeasured = report.recommendation.unmeasured;
+  std::string text;
+  if (!unmeasured.candidates.empty())
+    text += heading(style, failed_title(unmeasured.candidates)) + render_failed(unmeasured.candidates, listing, style);
+  std::vector<tuner::UnmeasuredPlan> all = unmeasured.baselines;
+  all.insert(all.end(), unmeasured.candidates.begin(), unmeasured.candidates.end());
+  std::string shown;
+  for (const tuner::FailedAlike& alike : tuner::by_cause(all))
+    if (const auto command = command_that_shows(alike, report.training))
+      shown += item(tuner::outcome_text(alike.cause) + ", as", style) + "  " + printable(*command) + "\n";
+  if (!shown.empty()) text += heading(style, "How they fail") + shown;
+  return text.empty() ? "" : text + "\n";
+}
+
 std::string files(const StudyReport& report) {
-  std::string text = "plan    " + report.plan_file + "\n";
-  for (const std::string& trace : report.trace_files) text += "trace   " + trace + "\n";
-  return text + "study   " + report.study + "\n";
+  std::string text = "plan    " + printable(report.plan_file) + "\n";
+  for (const std::string& trace : report.trace_files) text += "trace   " + printable(trace) + "\n";
+  return text + "study   " + printable(report.study) + "\n";
 }
 
 }  // namespace
 
 std::string format_speedup(const Speedup& speedup) {
   if (speedup.pairs == 0) return to_string(speedup.verdict);
+  if (as_index(speedup.pairs) < kLeastForInterval95) return fmt::format("{:.2f}x {}", speedup.estimate, to_string(speedup.verdict));
   return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
 }
 
@@ -163,9 +191,12 @@ std::string render_stages(const Plan& plan, const std::vector<std::vector<std::s
   return render_table(columns, rows, style);
 }
 
-std::string render_trace_report(const TraceReport& report, const TextStyle& style) {
+std::string render_trace_report(const TraceReport& report, const TextStyle& style, const std::vector<std::string>& next) {
   std::string text = heading(style, fmt::format("{}: step {}, idle {} of all devices", report.title, format_seconds(report.step_s),
                                                 format_percent(report.bubble)));
+  text += render_trace_answer(report, style);
+  for (const std::string& line : next) text += printable(line) + "\n";
+  text += "\n";
   text += render_breakdown(report.devices, style) + "\n";
   text += heading(style, "Why devices idle") + render_idle(report, style) + "\n";
   text += heading(style, "What would help") + render_advice(report, style);
@@ -177,29 +208,25 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   return text;
 }
 
-std::string render_study_report(const StudyReport& report, const TextStyle& style, Listing failed) {
-  std::string text = card(report, style) + "\n";
+std::string render_study_report(const StudyReport& report, const TextStyle& style, Listing listing) {
+  std::string text = render_card(answer_title(report), answer_lines(report), style) + commands(report, style) + "\n";
   text += render_stages(report.recommendation.recommended.trial.plan, report.modules, style) + "\n";
   if (const std::string kinds = render_kinds(report.recommendation.kinds, style); !kinds.empty())
     text += heading(style, "Which kind of parallelism (speed-up over one device)") + kinds + "\n";
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
-  if (const auto& plans = report.recommendation.unmeasured.candidates; !plans.empty())
-    text += heading(style, failed_title(plans)) + render_failed(plans, failed, style) + "\n";
+  text += heading(style, "Why this plan") + reasons(report, style) + "\n";
+  text += what_failed(report, listing, style);
   const std::string share = limits(report, style);
   if (!share.empty()) text += heading(style, "Scaling efficiency") + share + "\n";
   const std::string curve = render_curve(report.curve, style);
   if (!curve.empty()) text += heading(style, "Step time of the pipeline over the split size") + curve + "\n";
   if (report.trace) text += render_trace_report(*report.trace, style) + "\n";
-  if (report.pipeline_trace) text += render_trace_report(*report.pipeline_trace, style) + "\n";
-  for (const std::string& warning : texts_of(report.recommendation.warnings)) {
-    const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
-    const std::size_t word = lines.find(':') + 1;
-    text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
-  }
+  if (report.pipeline_trace && listing == Listing::all) text += render_trace_report(*report.pipeline_trace, style) + "\n";
+  if (report.pipeline_trace && listing == Listing::few) text += "-v shows the trace of the best pipeline, too\n";
   if (!report.stop_reason.empty())
-    text += fmt::format("{} trials in {}: {}\n", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason);
-  if (report.refit) text += text_of(*report.refit) + "\n";
-  return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, report.run_command) + "\n");
+    text += item(fmt::format("{} trials in {}: {}", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason), style);
+  if (report.refit) text += item(text_of(*report.refit), style);
+  return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, printable(report.run_command)) + "\n");
 }
 
 }  // namespace mptune::reports

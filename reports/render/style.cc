@@ -1,6 +1,8 @@
 #include "reports/render/style.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
@@ -36,6 +38,22 @@ const char* code_of(Color color) {
 /// What begins each sequence that is made under the style.
 std::string escape_of(const TextStyle& style) {
   return "\x1b" + (style.mark == 0 ? "" : std::to_string(style.mark));
+}
+
+constexpr std::array kUnits = {"%", "ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB/s", "MB/s", "GB/s", "TB/s"};
+
+bool is_unit(std::string word) {
+  word.erase(word.find_last_not_of(",;:.)") + 1);
+  return std::ranges::find(kUnits, word) != kUnits.end();
+}
+
+/// End of the next piece of text that stays on one line: a word, or a number with its unit.
+std::size_t end_of_piece(const std::string& text, std::size_t begin) {
+  const std::size_t end = std::min(text.find(' ', begin), text.size());
+  const bool number = end > begin && (text[end - 1] == ']' || std::isdigit(static_cast<unsigned char>(text[end - 1])) != 0);
+  if (!number || end == text.size()) return end;
+  const std::size_t after = std::min(text.find(' ', end + 1), text.size());
+  return is_unit(text.substr(end + 1, after - end - 1)) ? after : end;
 }
 
 bool starts_code_point(char byte) {
@@ -101,10 +119,8 @@ std::string repeat(const std::string& glyph, int count) {
 std::vector<std::string> wrap(const std::string& given, int columns) {
   const std::string text = printable(given);
   std::vector<std::string> lines(1);
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    std::size_t end = text.find(' ', begin);
-    end = end == std::string::npos ? text.size() : end;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = end_of_piece(text, begin);
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
     if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > columns) lines.emplace_back();

@@ -16,9 +16,32 @@ namespace {
 constexpr std::size_t kMostPathRows = 12;
 /// Less than this share of the step would be printed as 0.0 %.
 constexpr double kLeastShare = 0.0005;
+/// Causes of idle with less than this share of the step get no advice.
+constexpr double kWorthAWord = 0.01;
 
 double share_of(const DeviceRow& row, const profiler::NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
+}
+
+/// Mean over all devices.
+double share_of_all(const TraceReport& report, const profiler::NamedCause& cause) {
+  double idle_s = 0, window_s = 0;
+  for (const DeviceRow& row : report.devices) {
+    idle_s += share_of(row, cause) * row.window_s;
+    window_s += row.window_s;
+  }
+  return window_s > 0 ? idle_s / window_s : 0;
+}
+
+/// Causes of idle, those of most time first.
+std::vector<profiler::NamedCause> by_size(const TraceReport& report) {
+  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return share_of_all(report, cause); });
+  return causes;
+}
+
+std::string worth_label(double seconds, double share) {
+  return pad_left(format_seconds(seconds), 8) + pad_left(format_percent(share), 9) + "  ";
 }
 
 std::string causes_text(const DeviceRow& row) {
@@ -94,11 +117,45 @@ std::string render_advice(const TraceReport& report, const TextStyle& style) {
   if (report.objection) return hanging("", "no verdict: " + text_of(*report.objection), style);
   std::string text;
   for (const planner::Advice& advice : report.advice)
-    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", text_of(advice), style);
-  if (!text.empty()) return text;
-  return hanging(
-      "", report.has_stages ? "no single change would make the step 0.5 % shorter" : "the recording names no stages, so there is no advice",
-      style);
+    text += hanging(worth_label(advice.saves_s, advice.saves_percent / 100), action_of(advice), style);
+  if (text.empty()) {
+    text = hanging("",
+                   report.has_stages ? "no single change is predicted to make the step 0.5 % shorter"
+                                     : "the recording names no stages, so no change can be priced",
+                   style);
+  }
+  for (const profiler::NamedCause& cause : by_size(report)) {
+    const double share = share_of_all(report, cause);
+    const bool advised = std::ranges::any_of(
+        report.advice, [&](const planner::Advice& advice) { return cause.name == std::string(to_string(advice.cause)); });
+    if (share >= kWorthAWord && !advised)
+      text += hanging(worth_label(share * report.step_s, share),
+                      "at most, " + cause_in_words(cause.name) + ": " + remedy_of_cause(cause.name), style);
+  }
+  return text;
+}
+
+std::string render_trace_answer(const TraceReport& report, const TextStyle& style) {
+  if (report.devices.empty()) return "";
+  double window_s = 0, compute_s = 0, copy_s = 0;
+  for (const DeviceRow& row : report.devices) {
+    window_s += row.window_s;
+    compute_s += row.compute_s + row.overlap_s;
+    copy_s += row.copy_s;
+  }
+  if (window_s <= 0) return "";
+  std::string text = hanging("",
+                             fmt::format("the devices compute {} of the step and only copy {} of it", format_percent(compute_s / window_s),
+                                         format_percent(copy_s / window_s)),
+                             style);
+  if (report.objection) return text;
+  const profiler::NamedCause largest = by_size(report).front();
+  if (const double share = share_of_all(report, largest); share >= kWorthAWord)
+    text += hanging("", fmt::format("largest cause of idle time: {}, {}", cause_in_words(largest.name), format_percent(share)), style);
+  auto best = std::ranges::find_if(report.advice, is_option);
+  if (best == report.advice.end()) best = report.advice.begin();
+  if (best != report.advice.end()) text += hanging("", "best change: " + text_of(*best), style);
+  return text;
 }
 
 std::string render_details(const TraceReport& report, const TextStyle& style) {

@@ -21,8 +21,12 @@ std::string cause_in_words(std::string name) {
   return name;
 }
 
+Interval known_interval(const Interval& ci95, double middle, std::size_t samples) {
+  return samples < kLeastForInterval95 ? Interval{middle, middle} : ci95;
+}
+
 std::string format_measured(double median_s, const Interval& ci95_s, std::size_t count, const std::string& noun) {
-  const std::string interval = count > 1 ? ", 95 % " + format_interval_seconds(ci95_s) : "";
+  const std::string interval = count >= kLeastForInterval95 ? ", 95 % " + format_interval_seconds(ci95_s) : "";
   return fmt::format("{}{}, {} {}{}", format_seconds(median_s), interval, count, noun, count == 1 ? "" : "s");
 }
 

@@ -16,7 +16,7 @@ WHOLE = [None, -1, 0, 7, 2**31 - 1, 2**31, -(2**31) - 1, 2**62, -(2**63), 1.5, 9
 REAL = [None, -1.0, 0.0, -0.0, 5e-324, 1e8, 1e300, -1e300, 9e999, -9e999, "", "nan", "inf", b"\x07"]
 TEXT = [None, "", "x", "nonsense\x1b[2J", "a\nb", "\x00", "\u202e", "x" * 100000, 3, b"\xff\xfe", "measured", "crashed", "candidate"]
 SUMMARY = {"batch": [0, -1, 2**40, 1.5, "8"], "lower_bound_s": [-1, 1e300, "1", None], "gap": [1e300, -2, [], None], "elapsed_s": [-1, 1e300, {}],
-           "devices": [[], ["\x1b[2J"], [3], ["sleep:0", "sleep:0"], ["sleep:" + "0" * 9999]], "stop_reason": [3, "a\x1b[2Jb"], "run_command": [[], "\x07"],
+           "devices": [[], ["\x1b[2J"], [3], ["sleep:0", "sleep:0"], ["sleep:" + "0" * 9999]], "stop_reason": [3, "a\x1b[2Jb"], "training": [[], 3, {"model": 3}],
            "whole_machine": [[None], ["x"]], "kinds": [[], 3, {"on_paper": []}, {"on_paper": {"pipeline": {"description": "\x1b", "step_s": -1, "peak_bytes": [-1]}}},
                                                        {"on_paper": {"pipeline": {"description": "p", "step_s": 1e300, "peak_bytes": [2**63]}}},
                                                        {"no_plan": {"hybrid": 3}}, {"no_plan": {"what": "x"}}, {"other_devices": [{"devices": -1, "kind": "pipeline", "step_s": 1}]},

@@ -203,5 +203,5 @@ class RecordedProgram(CommandTest):
 
     def test_what_was_recorded_until_an_interrupt_is_kept(self):
         _, errors = self.interrupt(signal.SIGINT, f"trap '{LEAVE}; exit 1' INT; echo $$ > ready; while true; do sleep 0.02; done")
-        self.assertIn("mptune: interrupted: mptune; mptune report sh.sqlite --text", errors)
+        self.assertIn(f"mptune: interrupted: mptune; `mptune report {os.path.join(self.folder, 'sh.sqlite')} --text` shows", errors)
         self.succeed("report", "sh.sqlite", "--text")

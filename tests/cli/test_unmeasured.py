@@ -41,7 +41,7 @@ class Unmeasured(CommandTest):
         self.assertEqual(shown, self.report(), "report shows what tune showed")
         self.assertIn("\nsingle_device         crashed by signal 11; predicted ", shown)
         self.assertIn("\ndata_parallel         the loss is not finite; predicted ", shown)
-        self.assertIn("| not compared with default_pipeline: timed out: a step took more than 30.0 s", shown)
+        self.assertIn("\ndefault_pipeline      timed out: a step took more than 30.0 s", shown)
         self.report(width="80")
         markdown = self.succeed("report", "toy.study", "--markdown")
         self.assertIn("| single\\_device | - | - | crashed by signal 11; predicted ", markdown)
@@ -96,7 +96,7 @@ class Unmeasured(CommandTest):
         self.assertTrue(any("not tried, no time in the budget; give a larger --budget" in warning for warning in value["warnings"]))
         text = self.report()
         for row in untried:
-            self.assertIn(f"| not compared with {row['name']}: not tried: no time in the budget", text)
+            self.assertRegex(text, rf"\n{row['name']} +not tried: no time in the budget")
 
     def test_nothing_is_said_where_all_was_measured(self):
         value = self.tuned()

@@ -95,7 +95,7 @@ class Files(CommandTest):
         self.assertEqual(done.returncode, 4, done.stderr)
         difference = json.loads(done.stdout)["first_difference"]
         self.assertEqual((difference["part"], difference["what"], difference["layer_name"]), ("again", "output", "counting"))
-        self.fails(2, ["the output of layer counting differs", "mptune check ./net.so"], "tune", "./net.so", "--devices", DEVICES, "--budget", "20s",
+        self.fails(2, ["the output of layer counting differs", f"`mptune check {os.path.join(self.folder, 'net.so')} "], "tune", "./net.so", "--devices", DEVICES, "--budget", "20s",
                    "--force", MPTUNE_TEST_PLUGIN="counting")
 
     def test_models_that_agree(self):

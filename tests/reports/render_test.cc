@@ -4,6 +4,7 @@
 
 #include "profiler/base/text.h"
 #include "reports/render/advice_text.h"
+#include "reports/render/answer_text.h"
 #include "reports/render/fit_text.h"
 #include "reports/render/pictures.h"
 #include "reports/render/report_text.h"
@@ -165,20 +166,55 @@ TEST(Details, NameWhatTheRecordingLost) {
   EXPECT_THAT(render_advice(report, style), ::testing::StartsWith("no verdict: 30.0 %"));
 }
 
-TEST(Advice, EachRemedyIsWorded) {
-  const auto text = [](const planner::Remedy& remedy) { return text_of(planner::Advice{.saves_percent = 15.24, .remedy = remedy}); };
-  EXPECT_EQ(text(planner::EvenStage{3}), "stage 3 is long: if it took the mean of the stages, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::EvenDevice{"cpu:1"}),
-            "cpu:1 is slow: if it were as fast as the other devices of its stage, the step would be 15.2 % shorter");
+TEST(Advice, EachRemedyIsAnActionWithItsWorth) {
+  const auto text = [](const planner::Remedy& remedy) {
+    return text_of(planner::Advice{.saves_s = 0.04, .saves_percent = 15.24, .remedy = remedy});
+  };
+  const std::string worth = ": saves 40.0 ms, 15.2 % of the step";
+  EXPECT_EQ(text(planner::EvenStage{3}),
+            "move layers off stage 3, the longest, with --cuts (worth if it took the mean of the stages)" + worth);
+  EXPECT_EQ(
+      text(planner::EvenDevice{"cpu:1"}),
+      "cpu:1 is slower than the others of its stage: keep other programs off these cores (taskset), and fix the clock rate, or leave it "
+      "out of --devices (worth if it were as fast as they)" +
+          worth);
   EXPECT_EQ(text(planner::InstantCopies{"cpu:0", "cpu:1"}),
-            "copies from cpu:0 to cpu:1 are waited for: if they took no time, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::EvenSteps{}), "steps differ: if each took as long as the median one, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::PromptHosts{}), "devices wait for their hosts: if none did, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::MoveLayer{"layer3", 1}), "simulated: if layer layer3 were on stage 1, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::OtherMicrobatches{8, 4}), "simulated: with 8 micro-batches instead of 4, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::SaveActivations{}),
-            "simulated: if activations were saved instead of recomputed, which fits into memory, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(planner::FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
+            "copies from cpu:0 to cpu:1 are waited for: cut where less is sent (--cuts), or split into fewer --microbatches (worth if they "
+            "took no time)" +
+                worth);
+  EXPECT_EQ(
+      text(planner::EvenSteps{}),
+      "steps differ in length: keep other programs off these cores (taskset), and fix the clock rate (worth if each took as long as the "
+      "median one)" +
+          worth);
+  EXPECT_EQ(text(planner::PromptHosts{}),
+            "devices wait for their hosts to start work: use fewer, larger --microbatches (worth if no device waited)" + worth);
+  EXPECT_EQ(text(planner::MoveLayer{"layer3", 1, {4, 9}}), "--cuts 4,9: layer layer3 moves to stage 1 (simulated)" + worth);
+  EXPECT_EQ(text(planner::OtherMicrobatches{8, 4}), "--microbatches 8 instead of 4 (simulated)" + worth);
+  EXPECT_EQ(text(planner::SaveActivations{}), "--recompute none: activations fit into memory (simulated)" + worth);
+  EXPECT_EQ(text(planner::FasterLinks{}), "links of twice the bandwidth; with these links, --cuts where less is sent (simulated)" + worth);
+}
+
+TEST(Advice, EveryCauseOfIdleHasARemedyOrAPrice) {
+  for (const profiler::NamedCause& cause : profiler::kIdleCauses) EXPECT_NE(remedy_of_cause(cause.name), "") << cause.name;
+  TraceReport report = sample_trace();
+  report.advice.clear();
+  for (const profiler::NamedCause& cause : profiler::kIdleCauses) {
+    for (DeviceRow& row : report.devices) {
+      row.idle = {};
+      row.idle.*cause.time = Nanoseconds{40'000'000};  // a tenth of the step
+    }
+    const std::string text = render_advice(report, {.width = 400});
+    EXPECT_THAT(text,
+                ::testing::HasSubstr(" 40.0 ms   10.0 %  at most, " + cause_in_words(cause.name) + ": " + remedy_of_cause(cause.name)));
+  }
+}
+
+TEST(Wrap, ANumberStaysWithItsUnit) {
+  EXPECT_EQ(wrap("it is 12.5 % more", 10), (std::vector<std::string>{"it is", "12.5 %", "more"}));
+  EXPECT_EQ(wrap("step [299, 303] ms, or", 12), (std::vector<std::string>{"step [299,", "303] ms, or"}));
+  EXPECT_EQ(wrap("under 1.5 GiB (all)", 9), (std::vector<std::string>{"under", "1.5 GiB", "(all)"}));
+  EXPECT_EQ(wrap("layer 3 is long", 9), (std::vector<std::string>{"layer 3", "is long"}));
 }
 
 TEST(Colours, OnlyOursReachTheTerminal) {
@@ -199,6 +235,36 @@ TEST(Pictures, NothingToDrawIsNoPicture) {
   EXPECT_EQ(render_comparison({}, {}), "");
 }
 
+TEST(Study, TheAnswerIsAtMostSixLines) {
+  StudyReport report = sample_study();
+  EXPECT_LE(answer_lines(report).size(), 6u);
+  EXPECT_TRUE(is_provisional(report)) << "8 rounds of 10";
+  EXPECT_EQ(answer_title(report), "Provisional recommendation for resnet50");
+  EXPECT_THAT(answer_lines(report).back(), ::testing::StartsWith("provisional: 8 interleaved rounds, 10 are wanted"));
+  const std::string text = render_study_report(report, {.width = 80});
+  EXPECT_THAT(text, ::testing::HasSubstr("\n  " + report.run_command + "\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\n  " + report.resume_command + "\n"));
+  report.recommendation.warnings.clear();
+  EXPECT_EQ(answer_title(report), "Recommendation for resnet50");
+  EXPECT_THAT(render_study_report(report, {.width = 80}), ::testing::Not(::testing::HasSubstr(report.resume_command)));
+  report.recommendation.decided = false;
+  EXPECT_TRUE(is_provisional(report));
+}
+
+TEST(Study, WithoutItsModelItSaysWhatIsMissing) {
+  StudyReport report = sample_study();
+  report.run_command = "";
+  EXPECT_THAT(render_study_report(report, {.width = 80}), ::testing::HasSubstr("the study does not hold the model's options"));
+}
+
+TEST(Study, ANameCanNotBeginALineOfItsOwn) {
+  StudyReport report = sample_study();
+  report.study = "a\nmptune run evil";
+  report.plan_file = report.study + "/p.plan.json";
+  report.trace_files = {report.study + "/t.sqlite"};
+  EXPECT_THAT(render_study_report(report, {.width = 80}), ::testing::Not(::testing::HasSubstr("\nmptune run evil")));
+}
+
 TEST(Study, OneSampleHasNoInterval) {
   StudyReport report = sample_study();
   tuner::RecommendedPlan& best = report.recommendation.recommended;
@@ -209,6 +275,7 @@ TEST(Study, OneSampleHasNoInterval) {
   const std::string text = render_study_report(report, {.width = 80, .unicode = false, .color = false});
   EXPECT_THAT(text, ::testing::HasSubstr("step 301 ms, 1 measurement; predicted"));
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("[301, 301]")));
+  EXPECT_THAT(text, ::testing::HasSubstr("Provisional recommendation"));
 }
 
 TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
@@ -248,6 +315,8 @@ TEST(Units, Measurements) {
   EXPECT_EQ(format_interval_seconds({0.0995, 0.4}), "[99.5, 400] ms");
   EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 measurements");
   EXPECT_EQ(format_measured(0.412, {0.412, 0.412}, 1, "step"), "412 ms, 1 step");
+  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 5, "step"), "412 ms, 5 steps") << "five make no 95 % interval";
+  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 6), "412 ms, 95 % [410, 414] ms, 6 measurements");
 }
 
 MemoryRow memory_row(std::int64_t peak, std::int64_t cap) {

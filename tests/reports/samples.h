@@ -47,7 +47,7 @@ inline reports::TraceReport sample_trace() {
   move.stage = 0;
   move.saves_s = 0.012;
   move.saves_percent = 3;
-  move.remedy = planner::MoveLayer{"9 (layer3.2, layer3.3, layer3.4)", 1};
+  move.remedy = planner::MoveLayer{"layer3.2", 1, {6}};
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
@@ -152,7 +152,9 @@ inline reports::StudyReport sample_study() {
   report.study = "resnet50.study";
   report.plan_file = "resnet50.study/resnet50.plan.json";
   report.trace_files = {"resnet50.study/traces/recommended.sqlite"};
-  report.run_command = "mptune run resnet50 --plan resnet50.study/resnet50.plan.json";
+  report.training.model = "resnet50";
+  report.run_command = "mptune run resnet50 --input 3x64x64 --plan /w/resnet50.study/resnet50.plan.json";
+  report.resume_command = "mptune tune --resume /w/resnet50.study --budget 5min";
   report.curve = sample_curve();
   report.co_running_slowdown = 1.07;
   report.lower_bound_s = 0.29;

@@ -52,7 +52,7 @@ TEST(Unmeasured, AStudyTellsBaselinesAndPlansThatFailed) {
     const TextStyle style{.width = width, .unicode = false, .color = false};
     const std::string text = render_study_report(study_with_failures(), style);
     testing::expect_width(text, width);
-    EXPECT_THAT(text, HasSubstr("| not compared with single_device: crashed by signal 11 "));
+    EXPECT_THAT(text, HasSubstr("How they fail"));
     EXPECT_THAT(text, HasSubstr("\nsingle_device         crashed by signal 11; predicted 520 ms\n"));
     EXPECT_THAT(text, HasSubstr("\nall_cores             not tried: no time in the budget; predicted 360 ms\n"));
     EXPECT_THAT(text, HasSubstr("\n7 plans failed ---"));

@@ -6,6 +6,7 @@
 
 #include "profiler/base/json_field.h"
 #include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "tuner/study/study_rows.h"
 
@@ -158,6 +159,20 @@ std::vector<PlannedBaseline> baselines_from(const std::optional<JsonField>& json
   return baselines;
 }
 
+Json training_json(const TrainingSpec& training) {
+  Json json = Json::object();
+  for (const TrainingField& field : kTrainingFields)
+    if (const std::string& value = training.*field.value; !value.empty()) json[field.name] = value;
+  return json;
+}
+
+TrainingSpec training_from(const std::optional<JsonField>& json) {
+  TrainingSpec training;
+  for (const TrainingField& field : kTrainingFields)
+    if (const auto value = json ? json->find(field.name) : std::nullopt) training.*field.value = value->text();
+  return training;
+}
+
 }  // namespace
 
 std::string summary_to_json(const StudySummary& summary) {
@@ -168,7 +183,7 @@ std::string summary_to_json(const StudySummary& summary) {
                      {"gap", summary.gap},
                      {"elapsed_s", summary.elapsed_s},
                      {"stop_reason", summary.stop_reason},
-                     {"run_command", summary.run_command},
+                     {"training", training_json(summary.training)},
                      {"kinds", kind_facts_json(summary.kinds)},
                      {"stages_per_device", stages_json(summary.stages_per_device)},
                      {"baselines", baselines_json(summary.baselines)}};
@@ -176,7 +191,8 @@ std::string summary_to_json(const StudySummary& summary) {
 }
 
 StudySummary summary_from_json(const std::string& text, const std::string& folder) {
-  const JsonSource source{folder, "the summary of this study is damaged: ", "run mptune tune --resume to write it again"};
+  const JsonSource source{
+      folder, "the summary of this study is damaged: ", "write it again: " + ShellCommand("mptune tune --resume").file(folder).text()};
   const Json document = parse_json(text, source, JsonLimits{.depth = 16, .values = 1'000'000});
   const JsonField json(document, source);
   StudySummary summary;
@@ -188,7 +204,7 @@ StudySummary summary_from_json(const std::string& text, const std::string& folde
   summary.gap = gap_from(json.at("gap"));
   summary.elapsed_s = seconds(json.at("elapsed_s"));
   summary.stop_reason = words(json.at("stop_reason"));
-  summary.run_command = words(json.at("run_command"));
+  summary.training = training_from(json.find("training"));
   summary.kinds = kind_facts_from(json.find("kinds"), summary.whole_machine);
   summary.stages_per_device = stages_from(json.find("stages_per_device"));
   summary.baselines = baselines_from(json.find("baselines"));

@@ -7,6 +7,7 @@
 
 #include "planner/parallelism.h"
 #include "planner/search/search.h"
+#include "profiler/trace/training_spec.h"
 #include "tuner/study/no_plan.h"
 
 namespace mptune::tuner {
@@ -54,7 +55,7 @@ struct StudySummary {
   double gap = 0;
   double elapsed_s = 0;
   std::string stop_reason;
-  std::string run_command;
+  TrainingSpec training;  ///< what was asked for; without a model in studies of earlier versions
   KindFacts kinds;
   StagesPerDevice stages_per_device = {};       ///< of the search
   std::vector<PlannedBaseline> baselines = {};  ///< all, measured or not

@@ -66,7 +66,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   // Numbers that are none take other times than those of training.
   if (!std::isfinite(run.step().loss))
     throw Error("the loss of the first step is not finite", request.setup.model,
-                "mptune check names the layer; give data that the model can take with --data", ExitCode::infeasible);
+                "lower --lr, or give data that the model can take with --data", ExitCode::infeasible);
   (void)run.step();
 
   std::vector<TraceDevice> described;

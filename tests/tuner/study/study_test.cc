@@ -125,7 +125,7 @@ TEST(Study, StateOfATuningIsKept) {
       .gap = 0.25,
       .elapsed_s = 1e-300,
       .stop_reason = "the \"budget\" is spent",
-      .run_command = "mptune run toy",
+      .training = {"toy:layers=6", "8x3", "8", "cpu:0,cpu:1", "1GiB", "1GB/s", "mse", "adam", "0.1", "3", "/a b/batch.pt"},
       .kinds = {.whole_machine = {"cpu:0-1"},
                 .predicted = {{planner::Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
                 .no_plan = {{planner::Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
@@ -158,7 +158,7 @@ TEST(Study, StateOfATuningIsKept) {
 
 TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
   const std::string text = R"({"devices": ["cpu:0"], "whole_machine": [], "batch": 1, "lower_bound_s": 0, "gap": 0, "elapsed_s": 0,
-    "stop_reason": "", "run_command": "", "kinds": {"no_plan": {"hybrid": "needs at least 3 devices; 2 available",
+    "stop_reason": "", "kinds": {"no_plan": {"hybrid": "needs at least 3 devices; 2 available",
     "pipeline": "does not fit: no plan of this kind was found within the caps"}}})";
   const std::map<planner::Parallelism, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
   EXPECT_EQ(text_of(no_plan.at(planner::Parallelism::hybrid)), "needs at least 3 devices; 2 available");

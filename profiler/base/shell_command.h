@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+namespace mptune {
+
+/// `text` as one word of a POSIX shell, quoted where it must be. The word is printable in one line: control characters and bytes that are
+/// not UTF-8 are spelled for the shell's printf. Line ends at the very end of `text` are lost, as the shell drops them.
+[[nodiscard]] std::string shell_word(const std::string& text);
+
+/// `path` from the root, so that a command with it works from any folder. "" stays "".
+[[nodiscard]] std::string absolute_path(const std::string& path);
+
+/// A command to paste into a shell, built word by word.
+class ShellCommand {
+ public:
+  /// `words` are taken as they are: "mptune run".
+  explicit ShellCommand(std::string words) : text_(std::move(words)) {}
+  ShellCommand& word(const std::string& word);
+  /// Leaves out an option without a value.
+  ShellCommand& option(const std::string& name, const std::string& value);
+  /// A word that names a file, from the root.
+  ShellCommand& file(const std::string& path) { return word(absolute_path(path)); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace mptune

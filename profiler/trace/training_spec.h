@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "profiler/base/shell_command.h"
+
+namespace mptune {
+
+/// What a command line said about the model, the machine and the step, as it was typed; "" where it said nothing. Together with a plan it
+/// is all that a later command needs to do the same again.
+struct TrainingSpec {
+  std::string model;  ///< "transformer:d=64,layers=4", "/home/me/net.pt2"; "": not known, as of files of earlier versions
+  std::string input, batch, devices, memory, link, loss, optimizer, learning_rate, seed, data;
+  bool operator==(const TrainingSpec&) const = default;
+};
+
+struct TrainingField {
+  const char* name;    ///< in files: "lr"
+  const char* option;  ///< "--lr"; "" for the model, which is the first argument
+  std::string TrainingSpec::*value;
+};
+inline constexpr std::array<TrainingField, 11> kTrainingFields = {{{"model", "", &TrainingSpec::model},
+                                                                   {"input", "--input", &TrainingSpec::input},
+                                                                   {"batch", "--batch", &TrainingSpec::batch},
+                                                                   {"devices", "--devices", &TrainingSpec::devices},
+                                                                   {"memory", "--memory", &TrainingSpec::memory},
+                                                                   {"link", "--link", &TrainingSpec::link},
+                                                                   {"loss", "--loss", &TrainingSpec::loss},
+                                                                   {"optimizer", "--optimizer", &TrainingSpec::optimizer},
+                                                                   {"lr", "--lr", &TrainingSpec::learning_rate},
+                                                                   {"seed", "--seed", &TrainingSpec::seed},
+                                                                   {"data", "--data", &TrainingSpec::data}}};
+
+/// The same with files from the root: works from any folder.
+[[nodiscard]] TrainingSpec with_absolute_files(TrainingSpec spec);
+/// The same with names of files only, for files that are handed on: folders are private.
+[[nodiscard]] TrainingSpec without_folders(TrainingSpec spec);
+/// Undoes without_folders() as far as the files lie in one of `folders`, the first that has them. What is not found stays a bare name.
+[[nodiscard]] TrainingSpec with_files_found(TrainingSpec spec, const std::vector<std::string>& folders);
+/// The files of `spec` that are bare names: a command with them works only where they lie.
+[[nodiscard]] std::vector<std::string> bare_files(const TrainingSpec& spec);
+
+/// `mptune NAME MODEL ...` with all options of `spec` that the command NAME takes: profile, tune, run or check. With a plan file it gets
+/// --plan with that file from the root, and the batch and devices are the plan's.
+/// Requires: the model is known.
+[[nodiscard]] ShellCommand training_command(const std::string& name, const TrainingSpec& spec, const std::string& plan_file = "");
+
+}  // namespace mptune
