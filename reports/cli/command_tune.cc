@@ -21,6 +21,7 @@
 #include "reports/cli/plan_output.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/html/html.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/study_report.h"
@@ -214,7 +215,9 @@ int run_tune(const TuneCommand& command, const Session& session) {
                                     .stages_per_device = result.search.stages_per_device,
                                     .baselines = result.baselines};
   study.set_summary(summary);
-  const StudyReport report = report_of_study(study, summary, result.recommendation, profile);
+  StudyReport report = report_of_study(study, summary, result.recommendation, profile);
+  report.report_file = study.report_path();
+  write_text_file(report.report_file, render_study_html(report), true, {});
   planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
   session.result(render_study_report(report, session.style, session.options.verbose ? Listing::all : Listing::few), json);

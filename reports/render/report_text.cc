@@ -109,6 +109,7 @@ std::string limits(const StudyReport& report, const TextStyle& style) {
 std::string files(const StudyReport& report) {
   std::string text = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) text += "trace   " + trace + "\n";
+  if (!report.report_file.empty()) text += "report  " + report.report_file + "\n";
   return text + "study   " + report.study + "\n";
 }
 

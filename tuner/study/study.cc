@@ -318,6 +318,10 @@ std::string Study::plan_path() const {
   return impl_->folder + "/" + model_name(identity(), impl_->folder) + ".plan.json";
 }
 
+std::string Study::report_path() const {
+  return impl_->folder + "/report.html";
+}
+
 bool Study::is_study(const std::string& path) {
   return sqlite_header_number(database_path(path), 68) == kStudyApplication;
 }

@@ -16,7 +16,8 @@ namespace mptune::tuner {
 inline constexpr const char* kRecommendedTrace = "recommended";
 inline constexpr const char* kBestPipelineTrace = "best_pipeline";
 
-/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/.
+/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json,
+/// report.html, traces/.
 /// One commit per finished trial: a killed tuner loses none. Locked while open (flock: a killed owner's lock is gone with it).
 /// Use from one thread.
 class Study {
@@ -24,7 +25,8 @@ class Study {
   enum class Open { create, resume, read };
   /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
   /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version; where a
-  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment) on a full disk.
+  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the
+  /// folder is read-only, (environment) on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;
@@ -63,6 +65,7 @@ class Study {
   [[nodiscard]] std::string profile_path() const;                       ///< traces/profile.sqlite
   [[nodiscard]] std::string trace_path(const std::string& name) const;  ///< traces/NAME.sqlite
   [[nodiscard]] std::string plan_path() const;                          ///< MODEL.plan.json in the folder
+  [[nodiscard]] std::string report_path() const;                        ///< report.html in the folder
   [[nodiscard]] static bool is_study(const std::string& path);
 
  private:
