@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
+#include "reports/html/markup.h"
 #include "reports/render/recommendation_text.h"
 
 namespace mptune::reports {
 namespace {
-
-std::string capital(std::string text) {
-  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
-  return text;
-}
 
 std::string evidence(const Speedup& speedup, const std::string& over) {
   const std::string interval = fmt::format(" (95 % interval {:.2f} to {:.2f})", speedup.ci95.low, speedup.ci95.high);
@@ -64,14 +59,14 @@ const tuner::BaselineResult* compared_baseline(const tuner::Recommendation& all)
 
 std::string answer_sentence(const StudyReport& report) {
   const tuner::Recommendation& all = report.recommendation;
-  const std::string head = capital(all.recommended.description);
+  const std::string& head = all.recommended.description;
   const tuner::BaselineResult* other = compared_baseline(all);
   const bool one_device = std::ranges::any_of(all.baselines, [&](const tuner::BaselineResult& baseline) {
     return baseline.name == kSingleDeviceBaseline && baseline.trial.plan_key == all.recommended.trial.plan_key;
   });
-  if (one_device && !all.advice.empty()) return capital(text_of(all.advice.front())) + ".";
-  if (other == nullptr) return head + ".";
-  return head + ": " + evidence(other->speedup, baseline_words(other->name)) + ".";
+  if (one_device && !all.advice.empty()) return sentence_of(text_of(all.advice.front()));
+  if (other == nullptr) return sentence_of(head);
+  return sentence_of(head + ": " + evidence(other->speedup, baseline_words(other->name)));
 }
 
 }  // namespace mptune::reports

@@ -20,7 +20,7 @@ namespace {
 constexpr double kBarHeight = 22;
 constexpr double kMemoryHeight = 56;
 /// Less than this share of a bar is narrower than a pixel.
-constexpr double kLeastShare = 0.0005;
+constexpr double kLeastShare = 0.002;
 /// A cap further above the peak than this is not drawn: the picture would be flat.
 constexpr double kFarAbove = 2.5;
 /// Of more samples than this only the largest of each part of the step are drawn.
@@ -101,6 +101,7 @@ std::string memory_picture(const MemoryRow& row, double step_s) {
 struct Segment {
   int stage = 0;
   double begin_s = 0, seconds = 0;
+  std::size_t layers = 0;
 };
 
 /// `words` of a layer and its share of the bar.
@@ -112,11 +113,11 @@ std::string partition_bar(const std::vector<PlannedLayer>& layers, const std::ve
   std::vector<Segment> segments;
   std::string drawn;
   double before = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const PlannedLayer& layer = layers[i];
-    if (segments.empty() || segments.back().stage != layer.stage) segments.push_back({layer.stage, before, 0});
+  for (const PlannedLayer& layer : layers) {
+    if (segments.empty() || segments.back().stage != layer.stage) segments.push_back({layer.stage, before, 0, 0});
+    const std::size_t within = segments.back().layers++;
     segments.back().seconds += layer.step_s;
-    drawn += chart_rect(fmt::format("layer s{}{}", layer.stage % 4, i % 2 == 0 ? "" : " odd"), before / whole * 100,
+    drawn += chart_rect(fmt::format("layer s{}{}", layer.stage % 4, within % 2 == 0 ? "" : " odd"), before / whole * 100,
                         layer.step_s / whole * 100, 20, 30, words(layer, layer.step_s / whole));
     before += layer.step_s;
   }

@@ -1,53 +1,78 @@
 #include "reports/html/markup.h"
 
+#include <cctype>
+
 #include "profiler/base/printable.h"
 
 namespace mptune::reports {
 
-std::string escape_html(const std::string& text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
+namespace {
+
+std::string escaped(const std::string& text, LineEnds line_ends) {
+  std::string markup;
+  for (const char c : printable(text, line_ends)) {
     switch (c) {
       case '<':
-        escaped += "&lt;";
+        markup += "&lt;";
         break;
       case '>':
-        escaped += "&gt;";
+        markup += "&gt;";
         break;
       case '&':
-        escaped += "&amp;";
+        markup += "&amp;";
         break;
       case '"':
-        escaped += "&quot;";
+        markup += "&quot;";
         break;
       case '\'':
-        escaped += "&#39;";
+        markup += "&#39;";
         break;
       default:
-        escaped += c;
+        markup += c;
     }
   }
-  return escaped;
+  return markup;
+}
+
+}  // namespace
+
+std::string escape_html(const std::string& text) {
+  return escaped(text, LineEnds::shown);
 }
 
 std::string element(const std::string& name, const std::string& attributes, const std::string& content) {
   return "<" + name + (attributes.empty() ? "" : " " + attributes) + ">" + content + "</" + name + ">";
 }
 
-std::string paragraphs(const std::vector<std::string>& texts) {
+std::string prose(const std::string& text) {
   std::string markup;
-  for (const std::string& text : texts) markup += element("p", "", escape_html(text)) + "\n";
+  for (const char c : escape_html(text)) {
+    if (c == '%' && markup.ends_with(' ')) markup.replace(markup.size() - 1, 1, "&nbsp;");
+    markup += c;
+  }
+  return markup;
+}
+
+std::string sentence_of(std::string clause) {
+  if (clause.empty()) return clause;
+  clause.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(clause.front())));
+  return clause + (std::string(".:!?").find(clause.back()) == std::string::npos ? "." : "");
+}
+
+std::string paragraphs(const std::vector<std::string>& clauses) {
+  std::string markup;
+  for (const std::string& clause : clauses) markup += element("p", "", prose(sentence_of(clause))) + "\n";
   return markup;
 }
 
 std::string list_items(const std::vector<std::string>& texts) {
   std::string markup;
-  for (const std::string& text : texts) markup += element("li", "", escape_html(text)) + "\n";
+  for (const std::string& text : texts) markup += element("li", "", prose(text)) + "\n";
   return markup.empty() ? "" : "<ul>\n" + markup + "</ul>\n";
 }
 
 std::string code_block(const std::string& text) {
-  return "<div class=\"code\"><pre><code>" + escape_html(text) + "</code></pre></div>\n";
+  return "<div class=\"code\"><pre><code>" + escaped(text, LineEnds::kept) + "</code></pre></div>\n";
 }
 
 std::string folded(const std::string& summary, const std::string& content) {

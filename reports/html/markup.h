@@ -19,8 +19,13 @@ struct PageSection {
   std::string content;  ///< markup
 };
 
-/// Paragraphs of texts, one each.
-[[nodiscard]] std::string paragraphs(const std::vector<std::string>& texts);
+/// The same of a text to be read: a number and its percent sign stay on one line.
+[[nodiscard]] std::string prose(const std::string& text);
+/// With a capital and a full stop, whatever clause it is.
+[[nodiscard]] std::string sentence_of(std::string clause);
+
+/// Paragraphs of clauses, each as a sentence.
+[[nodiscard]] std::string paragraphs(const std::vector<std::string>& clauses);
 /// A list of texts; "" for none.
 [[nodiscard]] std::string list_items(const std::vector<std::string>& texts);
 /// A command or a piece of code, to be copied.

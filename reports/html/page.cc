@@ -22,7 +22,7 @@ struct Pattern {
 };
 constexpr std::array<Pattern, 10> kPatterns = {{
     {"wait", "<path d=\"M-2,2l4,-4M0,8l8,-8M6,10l4,-4\"/>"},
-    {"structural", "<path d=\"M-2,2l4,-4M0,8l8,-8M6,10l4,-4\"/>"},
+    {"structural", "<path d=\"M0,2h4M4,6h4\"/>"},
     {"copy_wait", "<circle cx=\"2\" cy=\"2\" r=\"1.2\"/><circle cx=\"6\" cy=\"6\" r=\"1.2\"/>"},
     {"imbalance", "<path d=\"M2,0v8M6,0v8\"/>"},
     {"straggler", "<path d=\"M0,0l8,8M8,0l-8,8\"/>"},
@@ -56,10 +56,11 @@ std::string section_of(const PageSection& section) {
 
 std::string header_of(const Page& page) {
   std::string markup = element("p", "class=\"subject\"", escape_html(page.subject)) + "\n";
-  markup += element("h1", "id=\"answer\"", escape_html(page.answer)) + "\n";
+  markup += element("h1", "id=\"answer\"", prose(page.answer)) + "\n";
   markup += figures_of(page.figures);
   if (!page.lead.empty()) markup += "<div class=\"lead\">\n" + paragraphs(page.lead) + "</div>\n";
-  if (!page.alerts.empty()) markup += "<div class=\"alert\" role=\"note\"><strong>Mind</strong>\n" + list_items(page.alerts) + "</div>\n";
+  if (!page.alerts.empty())
+    markup += "<div class=\"alert\" role=\"note\"><strong>Keep in mind</strong>\n" + list_items(page.alerts) + "</div>\n";
   return "<header>\n" + markup + "</header>\n";
 }
 

@@ -1,5 +1,7 @@
 #include "reports/html/plan_sections.h"
 
+#include <algorithm>
+
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "reports/html/markup.h"
@@ -20,7 +22,12 @@ std::vector<std::string> stage_devices_text(const Plan& plan) {
 std::string stage_table(const Plan& plan, const std::vector<std::vector<std::string>>& modules) {
   std::vector<HtmlRow> rows;
   for (const std::vector<std::string>& cells : stage_cells(plan, modules)) rows.emplace_back(cells.begin(), cells.end());
-  return html_table({">stage", "devices", "layers", "recompute", "modules"}, rows);
+  std::vector<std::string> titles = {">stage", "devices", "layers", "recompute", "modules"};
+  if (std::ranges::all_of(rows, [](const HtmlRow& row) { return row.back().text.empty(); })) {
+    titles.pop_back();
+    for (HtmlRow& row : rows) row.pop_back();
+  }
+  return html_table(titles, rows);
 }
 
 }  // namespace mptune::reports

@@ -16,6 +16,7 @@ namespace {
 constexpr double kRowHeight = 18;
 constexpr double kPlotTop = 18;
 constexpr double kPlotHeight = 220;  // without the labels under it
+constexpr double kSquareTop = 34;    // with the name of the axis
 constexpr double kSquare = 300;
 constexpr double kBelow = 20;  // labels of the axis
 
@@ -144,9 +145,9 @@ std::string scatter_chart(const std::vector<ScatterPoint>& points) {
   for (const ScatterPoint& point : points) largest = std::max({largest, point.predicted_s, point.measured_s});
   if (points.empty() || largest <= 0) return "";
   const Axis axis = time_axis(largest);
-  const ValueScale scale(largest, kPlotTop, kSquare);
-  const double bottom = kPlotTop + kSquare;
-  std::string drawn = scale.lines() + chart_line("reference", 0, bottom, 100, kPlotTop);
+  const ValueScale scale(largest, kSquareTop, kSquare);
+  const double bottom = kSquareTop + kSquare;
+  std::string drawn = scale.lines() + chart_line("reference", 0, bottom, 100, kSquareTop);
   std::string last;
   for (const ScatterPoint& point : points) {
     const std::string words =

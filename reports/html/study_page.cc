@@ -22,6 +22,9 @@
 namespace mptune::reports {
 namespace {
 
+constexpr const char* kWaiting =
+    "Where the time goes, below, says how much of the waiting for other devices is pipeline bubble, imbalance or another cause.";
+
 std::string interval_text(const Interval& interval) {
   return interval.low < interval.high ? format_interval_seconds(interval) : "";
 }
@@ -152,6 +155,11 @@ std::vector<const TraceReport*> drawn_traces(const StudyReport& report) {
   return traces;
 }
 
+std::string timeline_content(const StudyReport& report) {
+  const std::string chart = timeline_chart(drawn_traces(report));
+  return chart.empty() ? "" : chart + element("p", "class=\"note\"", kWaiting);
+}
+
 std::string devices_content(const StudyReport& report) {
   std::string markup;
   for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace})
@@ -231,13 +239,14 @@ std::string render_study_html(const StudyReport& report) {
   page.answer = answer_sentence(report);
   page.figures = figures(report);
   page.lead = texts_of(all.advice);
-  for (const std::string& reason : texts_of(all.recommended.reasons)) page.lead.push_back("Why: " + reason + ".");
+  if (const std::vector<std::string> reasons = texts_of(all.recommended.reasons); !reasons.empty())
+    page.lead.push_back("Why: " + join(reasons, "; "));
   page.alerts = texts_of(all.warnings);
   page.sections = {{"next", "What to do next", next_content(report)},
                    {"baselines", "Against the baselines", baselines_content(all)},
                    {"kinds", "Which kind of parallelism", kinds_content(all.kinds)},
                    {"split", "Split size", split_size_content(report)},
-                   {"timeline", "One step, before and after", timeline_chart(drawn_traces(report))},
+                   {"timeline", "One step, before and after", timeline_content(report)},
                    {"devices", "Where the time goes", devices_content(report)},
                    {"memory", "Memory", report.trace ? memory_content(*report.trace) : ""},
                    {"partition", "Partition", partition_content(report)},

@@ -162,7 +162,10 @@ std::string timeline_chart(const std::vector<const TraceReport*>& traces) {
              "\n" + timeline.lanes();
   }
   std::string notes = several ? "Labels: stage.micro-batch." : "Labels: number of the micro-batch.";
-  notes += " o: optimizer.";
+  const auto ends_in_optimizer = [](const TraceReport* trace) {
+    return std::ranges::find(trace->timeline, EventKind::optimizer, &TimelineBox::kind) != trace->timeline.end();
+  };
+  if (std::ranges::any_of(traces, ends_in_optimizer)) notes += " o: optimizer.";
   if (most_devices > kMostLanes) notes += fmt::format(" {} more devices are not drawn.", most_devices - kMostLanes);
   return "<div class=\"timeline\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"timeline\"><div class=\"wide\">\n" +
          lanes + chart_svg(24, "time from 0 to " + format_seconds(longest), axis_below(axis, 6)) + "</div></div></div>\n" +

@@ -23,6 +23,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// A row per device that idles, with its causes, largest first.
+std::string idle_table(const TraceReport& report) {
+  std::vector<HtmlRow> rows;
+  for (const DeviceRow& row : report.devices)
+    rows.push_back({row.device, format_percent(row.window_s > 0 ? row.idle_s / row.window_s : 0), causes_text(row)});
+  if (rows.empty()) return "";
+  rows.push_back({"all", format_percent(report.bubble),
+                  report.bubble_theory ? "in theory " + format_percent(*report.bubble_theory) + " (equal stages, free copies)" : ""});
+  return html_table({"device", ">idle", "causes, as shares of the step"}, rows);
+}
+
 std::string device_table(const std::vector<DeviceRow>& devices) {
   std::vector<HtmlRow> rows;
   for (const DeviceRow& row : devices) {
@@ -60,8 +71,7 @@ std::string link_table(const std::vector<LinkRow>& links) {
 }  // namespace
 
 std::string breakdown_content(const TraceReport& report) {
-  return breakdown_chart(report.devices) +
-         folded("Why devices idle, in numbers", list_items(lines_of(render_idle(report, kWide))) + device_table(report.devices));
+  return breakdown_chart(report.devices) + folded("Why devices idle, in numbers", idle_table(report) + device_table(report.devices));
 }
 
 std::string advice_content(const TraceReport& report) {

@@ -47,7 +47,7 @@ HtmlRow row_of(const tuner::Trial& trial, int final_series) {
   const tuner::Measured* measured = measured_of(trial);
   const double predicted_s = predicted_of(trial);
   const double step_s = measured == nullptr ? 0 : median(measured->step_s);
-  HtmlRow row = {std::to_string(trial.id), trial.name + (trial.series == final_series ? ", last series" : ""),
+  HtmlRow row = {std::to_string(trial.id), trial.name + (trial.series == final_series ? ", final" : ""),
                  describe(trial.plan) + cuts_text(trial.plan), time_cell(predicted_s), time_cell(step_s)};
   const std::vector<std::int64_t> peaks = peak_bytes_of(trial);
   const std::int64_t peak = peaks.empty() ? 0 : std::ranges::max(peaks);
@@ -96,10 +96,12 @@ std::string trials_content(const StudyReport& report) {
     if (const tuner::Measured* measured = measured_of(trial)) steps.push_back(median(measured->step_s));
   }
   if (rows.empty()) return "";
-  const std::string table = html_table({">trial", "name", "plan", ">predicted", ">step", ">95 %", ">prediction off by", ">peak", "outcome"},
-                                       rows, "id=\"trial-table\" class=\"sortable\"");
+  const std::string table = html_table({">trial", "name", "plan", ">predicted", ">step", ">95 %", ">off by", ">peak", "outcome"}, rows,
+                                       "id=\"trial-table\" class=\"sortable\"");
   const std::string counts = counted(static_cast<std::int64_t>(rows.size()), "trial") + ", " + std::to_string(failed) + " failed";
-  return progress_chart(steps) + (rows.size() > kMostOpen ? folded("All of them: " + counts, table) : paragraphs({counts}) + table);
+  const std::string progress = progress_chart(steps);
+  return (progress.empty() ? "" : element("h3", "", "Best step so far")) + progress +
+         (rows.size() > kMostOpen ? folded("All of them: " + counts, table) : paragraphs({counts}) + table);
 }
 
 }  // namespace mptune::reports

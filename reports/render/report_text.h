@@ -39,6 +39,8 @@ namespace mptune::reports {
 /// Shares of the critical path, what the links carried, how well the clocks agree.
 [[nodiscard]] std::string render_details(const TraceReport& report, const TextStyle& style);
 
+/// "pipeline bubble 9.1 %, imbalance 4.0 %": causes of idle as shares of the step, largest first.
+[[nodiscard]] std::string causes_text(const DeviceRow& row);
 /// How well the clocks agree and which events were lost, as render_details says it.
 [[nodiscard]] std::vector<std::string> recording_sentences(const TraceReport& report);
 /// The peak against its cap, and what it is made of, as render_memory says it.

@@ -21,16 +21,6 @@ double share_of(const DeviceRow& row, const profiler::NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
 }
 
-std::string causes_text(const DeviceRow& row) {
-  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
-  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return row.idle.*cause.time; });
-  std::vector<std::string> parts;
-  for (const profiler::NamedCause& cause : causes)
-    if (const double share = share_of(row, cause); share >= kLeastShare)
-      parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
-  return join(parts, ", ");
-}
-
 std::string path_table(const std::vector<PathRow>& path, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   PathRow rest{.what = "", .time_s = 0, .share = 0};
@@ -81,6 +71,16 @@ std::string clock_words(const TraceReport& report) {
 }
 
 }  // namespace
+
+std::string causes_text(const DeviceRow& row) {
+  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return row.idle.*cause.time; });
+  std::vector<std::string> parts;
+  for (const profiler::NamedCause& cause : causes)
+    if (const double share = share_of(row, cause); share >= kLeastShare)
+      parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
+  return join(parts, ", ");
+}
 
 std::string render_idle(const TraceReport& report, const TextStyle& style) {
   int label = 3;
