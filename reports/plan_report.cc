@@ -56,6 +56,7 @@ std::string module_range(const Profile& profile, int first, int last) {
 
 void add_partition(const Candidate& best, const CostModel& cost, PlanReport& report) {
   const Plan& plan = best.plan;
+  report.layers = planned_layers(plan, cost);
   for (int s = 0; s < plan.num_stages(); ++s) {
     const Stage& stage = plan.stages[as_index(s)];
     PlannedStage row;
@@ -67,11 +68,8 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
       row.devices.push_back(plan.devices[as_index(device)]);
       row.peak_bytes = std::max(row.peak_bytes, best.prediction.peak_bytes[as_index(device)]);
     }
-    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
-      const double step_s = step_of_layer(plan, stage, layer, cost);
-      report.layers.push_back({cost.profile().layers[as_index(layer)].name, s, step_s});
-      row.step_s += step_s;
-    }
+    for (const PlannedLayer& layer : report.layers)
+      if (layer.stage == s) row.step_s += layer.step_s;
     report.stages.push_back(std::move(row));
   }
 }
@@ -147,6 +145,16 @@ bool has_fusing_layer(const Profile& profile) {
 }
 
 }  // namespace
+
+std::vector<PlannedLayer> planned_layers(const Plan& plan, const CostModel& cost) {
+  std::vector<PlannedLayer> layers;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    const Stage& stage = plan.stages[as_index(s)];
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
+      layers.push_back({cost.profile().layers[as_index(layer)].name, s, step_of_layer(plan, stage, layer, cost)});
+  }
+  return layers;
+}
 
 std::string compared_with(const Candidate& best, const Candidate& other) {
   const double share = other.prediction.step_s / best.prediction.step_s - 1;

@@ -10,13 +10,6 @@
 
 namespace mptune::reports {
 
-/// A layer in the bar of the partition.
-struct PlannedLayer {
-  std::string name;
-  int stage = 0;
-  double step_s = 0;  ///< forward and backward of all micro-batches on the stage's first device
-};
-
 struct PlannedStage {
   std::vector<std::string> devices;
   int first_layer = 0;
@@ -63,6 +56,9 @@ struct PlanReport {
 /// `front` as memory_front made it, `space` what was searched. Requires: a ranked plan.
 [[nodiscard]] PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost,
                                            const SearchSpace& space);
+
+/// The layers of a plan with their times. Requires: a valid plan that `cost` prices.
+[[nodiscard]] std::vector<PlannedLayer> planned_layers(const Plan& plan, const CostModel& cost);
 
 /// "1.2 % slower: schedule: 1f1b -> gpipe", "3.0 % slower: pipeline of 2 stages, 1f1b, 4 micro-batches of 8, cuts 5".
 [[nodiscard]] std::string compared_with(const Candidate& best, const Candidate& other);

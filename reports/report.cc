@@ -107,6 +107,10 @@ StudyReport build_study_report(const tuner::Recommendation& recommendation, cons
                                const Profile& profile) {
   StudyReport report;
   report.model = profile.model;
+  report.layers = profile.layers;
+  report.devices = profile.devices;
+  report.fingerprint = profile.fingerprint;
+  report.batch = recommendation.recommended.trial.plan.global_batch_size();
   report.recommendation = recommendation;
   report.trials = trials;
   report.co_running_slowdown = profile.co_running_slowdown;

@@ -35,6 +35,21 @@ struct TimelineBox {
   double end_s = 0;
 };
 
+/// A part of a device's idle time in the drawn step.
+struct IdleSpan {
+  int device = 0;
+  double start_s = 0;  ///< from the start of the step
+  double end_s = 0;
+  std::string cause;  ///< one of profiler::kIdleCauses; "" while it waits for work of other devices, which the breakdown splits further
+};
+
+/// A layer in the bar of a partition.
+struct PlannedLayer {
+  std::string name;
+  int stage = 0;
+  double step_s = 0;  ///< forward and backward of all micro-batches on the stage's first device
+};
+
 /// A point of the split-size curve.
 struct CurvePoint {
   int split_size = 0;
@@ -91,9 +106,10 @@ struct TraceReport {
   double clock_error_s = 0;                             ///< largest time by which work seems to begin before what it waited for has ended
   std::optional<profiler::QualityObjection> objection;  ///< why nothing can be concluded
   std::vector<TimelineBox> timeline;
-  double timeline_s = 0;   ///< length of the drawn step
-  double recompute_s = 0;  ///< mean per device and step, part of compute
-  double reduce_s = 0;     ///< sums over replicas, likewise
+  std::vector<IdleSpan> idle_spans;  ///< of the drawn step, by device and start
+  double timeline_s = 0;             ///< length of the drawn step
+  double recompute_s = 0;            ///< mean per device and step, part of compute
+  double reduce_s = 0;               ///< sums over replicas, likewise
   TraceQuality quality;
   std::vector<ImplausibleTime> implausible;  ///< records left out because their times can't be right, the first few
 };
@@ -135,12 +151,18 @@ struct StudyReport {
   double elapsed_s = 0;
   std::optional<TraceReport> trace;               ///< of the recommended plan
   std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
+  std::optional<TraceReport> naive_trace;         ///< of naive model parallelism, where that is another plan
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
+  std::vector<PlannedLayer> partition;            ///< layers of the recommended plan; empty where the profile does not price it
+  std::vector<ProfileLayer> layers;               ///< of the model
+  std::vector<ProfileDevice> devices;             ///< of the profile
+  Fingerprint fingerprint;
+  int batch = 0;
   std::vector<std::string> trace_files;
   TrainingSpec training;       ///< what was asked for; without a model in studies of earlier versions
+  std::string report_file;     ///< the study's HTML page; "" where there is none
   std::string run_command;     ///< trains with the plan, or records it where its devices sleep; "": the model is not known
   std::string resume_command;  ///< goes on measuring
-  Fingerprint fingerprint;     ///< of what was measured
   Machine machine;
 };
 

@@ -7,6 +7,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/store/store.h"
 #include "reports/follow_up.h"
+#include "reports/plan_report.h"
 
 namespace mptune::reports {
 namespace {
@@ -34,6 +35,19 @@ StoredTrace stored_trace(const tuner::Study& study, const std::string& name, con
     stored.file = path;
   }
   return stored;
+}
+
+/// The trace of naive model parallelism, which `tune` records whatever it recommends.
+void add_naive(const tuner::Study& study, const tuner::Recommendation& all, const Profile& profile, StudyReport& report) {
+  const std::string file = study.trace_path(kNaiveBaseline);
+  if (!std::filesystem::exists(file)) return;
+  report.trace_files.push_back(file);
+  const auto naive = std::ranges::find(all.baselines, kNaiveBaseline, &tuner::BaselineResult::name);
+  if (naive == all.baselines.end() || naive->trial.plan_key == all.recommended.trial.plan_key) return;
+  if (const auto trace = profiler::read_recording(file).trace) {
+    report.naive_trace = build_trace_report(*trace, naive->peak_bytes, "Naive model parallelism");
+    add_plan(*report.naive_trace, naive->trial.plan, &profile);
+  }
 }
 
 /// Empty without a step on one device in the series of the recommendation.
@@ -76,7 +90,10 @@ StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary
     report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices, profile, report.pipeline_trace);
     if (!pipeline.file.empty()) report.trace_files.push_back(pipeline.file);
   }
-  if (const std::string naive = study.trace_path(kNaiveBaseline); std::filesystem::exists(naive)) report.trace_files.push_back(naive);
+  add_naive(study, recommendation, profile, report);
+  if (planner::has_costs_of(profile, best.trial.plan))
+    report.partition = planned_layers(best.trial.plan, CostModel(profile, best.trial.plan));
+  if (std::filesystem::exists(study.report_path())) report.report_file = study.report_path();
   return report;
 }
 

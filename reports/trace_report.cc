@@ -4,6 +4,7 @@
 
 #include "planner/cost/variants.h"
 #include "profiler/analyze/critical_path.h"
+#include "profiler/analyze/idle.h"
 #include "profiler/analyze/links.h"
 #include "profiler/analyze/quality_objection.h"
 #include "profiler/analyze/step_work.h"
@@ -69,6 +70,28 @@ std::vector<TimelineBox> boxes_of(const Trace& trace, const StepWindow& window) 
       boxes.push_back(box);
   }
   return boxes;
+}
+
+/// Neighbouring parts of one cause are one span.
+std::vector<IdleSpan> idle_spans(const Trace& trace, const StepWindow& window) {
+  std::vector<IdleSpan> spans;
+  const std::vector<std::vector<profiler::IdlePart>> devices = profiler::idle_parts(trace, window);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    for (const profiler::IdlePart& part : devices[d]) {
+      const auto cause = std::ranges::find(profiler::kIdleCauses, part.cause, &profiler::NamedCause::time);
+      const IdleSpan span{.device = static_cast<int>(d),
+                          .start_s = seconds(part.time.start - window.start),
+                          .end_s = seconds(part.time.end - window.start),
+                          .cause = cause == profiler::kIdleCauses.end() ? "" : cause->name};
+      const bool goes_on =
+          !spans.empty() && spans.back().device == span.device && spans.back().cause == span.cause && spans.back().end_s == span.start_s;
+      if (goes_on)
+        spans.back().end_s = span.end_s;
+      else
+        spans.push_back(span);
+    }
+  }
+  return spans;
 }
 
 double mean_per_device(const Trace& trace, EventKind kind) {
@@ -169,6 +192,7 @@ void add_steps(TraceReport& report, const Trace& trace) {
 void add_timeline(TraceReport& report, const Trace& trace) {
   const StepWindow window = typical_step(trace);
   report.timeline = boxes_of(trace, window);
+  report.idle_spans = idle_spans(trace, window);
   report.timeline_s = seconds(window.end - window.start);
 }
 

@@ -6,6 +6,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/plan.h"
+#include "planner/simulate/simulate.h"
 #include "profiler/trace/trace.h"
 
 namespace mptune::planner {
@@ -81,5 +82,9 @@ struct Advice {
 /// Share of all devices' time that `plan`'s schedule idles with equal stages, free copies and no fixed costs, 0 to 1: for m micro-batches
 /// on K stages of gpipe or 1f1b (K - 1) / (m + K - 1). Found by simulation, so any valid schedule has one. (GPipe, arXiv 1811.06965.)
 [[nodiscard]] double theoretical_bubble(const Plan& plan);
+
+/// The plan's schedule alone: a step with equal stages, free copies and no fixed costs, in which a sample's forward through a stage takes a
+/// second and its backward two. Any valid schedule has one.
+[[nodiscard]] Simulation simulate_schedule(const Plan& plan);
 
 }  // namespace mptune::planner

@@ -36,18 +36,27 @@ Profile even_profile(const Plan& plan) {
   return profile;
 }
 
+Plan even_plan(Plan plan) {
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    Stage& stage = plan.stages[as_index(s)];
+    stage = {.first_layer = s, .last_layer = s + 1, .devices = stage.devices, .recompute = {}};
+  }
+  return plan;
+}
+
 }  // namespace
 
 double theoretical_bubble(const Plan& plan) {
-  Plan even = plan;
-  for (int s = 0; s < even.num_stages(); ++s) {
-    Stage& stage = even.stages[as_index(s)];
-    stage = {.first_layer = s, .last_layer = s + 1, .devices = stage.devices, .recompute = {}};
-  }
+  const Plan even = even_plan(plan);
   const Prediction prediction = predict(even, CostModel(even_profile(even)));
   const double busy = std::accumulate(prediction.busy_s.begin(), prediction.busy_s.end(), 0.0);
   const double whole = prediction.step_s * static_cast<double>(plan.devices.size());
   return whole <= 0 ? 0 : std::max(0.0, 1 - busy / whole);
+}
+
+Simulation simulate_schedule(const Plan& plan) {
+  const Plan even = even_plan(plan);
+  return simulate(even, CostModel(even_profile(even)));
 }
 
 }  // namespace mptune::planner

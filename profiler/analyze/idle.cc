@@ -60,10 +60,10 @@ class Producers {
   Pairs pairs_;
 };
 
-// Removes from `left` what `part` covers, and returns the removed length. Requires: `part` merged.
-Nanoseconds take(std::vector<TimeInterval>& left, const std::vector<TimeInterval>& part) {
+// Removes from `left` what `part` covers, and returns it. Requires: `part` merged.
+std::vector<TimeInterval> take(std::vector<TimeInterval>& left, const std::vector<TimeInterval>& part) {
   std::vector<TimeInterval> rest;
-  Nanoseconds taken{0};
+  std::vector<TimeInterval> taken;
   auto next = part.begin();
   for (TimeInterval interval : left) {
     next = std::partition_point(next, part.end(), [&](const TimeInterval& t) { return t.end <= interval.start; });
@@ -71,12 +71,22 @@ Nanoseconds take(std::vector<TimeInterval>& left, const std::vector<TimeInterval
       if (interval.start < at->start) rest.push_back({interval.start, at->start});
       const Nanoseconds from = std::max(interval.start, at->start);
       interval.start = std::min(interval.end, at->end);
-      taken += interval.start - from;
+      if (from < interval.start) taken.push_back({from, interval.start});
     }
     if (interval.start < interval.end) rest.push_back(interval);
   }
   left = std::move(rest);
   return taken;
+}
+
+using Cause = Nanoseconds IdleCauses::*;
+
+void add_part(TimeInterval time, Cause cause, std::vector<IdlePart>& to) {
+  if (time.start < time.end) to.push_back({time, cause});
+}
+
+void add_parts(const std::vector<TimeInterval>& times, Cause cause, std::vector<IdlePart>& to) {
+  for (const TimeInterval& time : times) add_part(time, cause, to);
 }
 
 // What host threads did besides launching events: calls that blocked them, the recorder's work and work of their own.
@@ -115,12 +125,12 @@ class Host {
 
   // Adds the time `late` to its causes, in this order: the recorder, a call that blocked `thread`, work of the host. The rest counts as
   // host if the launch is `known` and the trace holds the host's calls, else as unexplained.
-  void add(TimeInterval late, int device, int thread, bool known, IdleCauses& causes) const {
+  void add(TimeInterval late, int device, int thread, bool known, std::vector<IdlePart>& to) const {
     std::vector<TimeInterval> left{late};
-    causes.profiler += take(left, recorder_);
-    if (const auto found = blocked_.find(thread); found != blocked_.end()) causes.sync += take(left, found->second);
-    causes.host += take(left, work_.at(as_index(device)));
-    (lacks_host_calls_ || !known ? causes.unexplained : causes.host) += total(left);
+    add_parts(take(left, recorder_), &IdleCauses::profiler, to);
+    if (const auto found = blocked_.find(thread); found != blocked_.end()) add_parts(take(left, found->second), &IdleCauses::sync, to);
+    add_parts(take(left, work_.at(as_index(device))), &IdleCauses::host, to);
+    add_parts(left, lacks_host_calls_ || !known ? &IdleCauses::unexplained : &IdleCauses::host, to);
   }
 
  private:
@@ -171,39 +181,39 @@ class Attribution {
       : trace_(trace), compute_(compute), host_(host), knows_nothing_(trace.edges.empty() && !host.knows_launches()) {}
 
   // `next` is the next compute event of `device` in the step, -1 if none follows. `last_end` is when the last device ended its work.
-  void add(TimeInterval idle, int device, int next, Nanoseconds last_end, DirectCauses& to) const {
+  void add(TimeInterval idle, int device, int next, Nanoseconds last_end, std::vector<IdlePart>& to) const {
     if (knows_nothing_) {
-      to.causes.unexplained += idle.end - idle.start;
+      add_part(idle, &IdleCauses::unexplained, to);
     } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
-      to.dependency += others - idle.start;
-      host_.add({others, idle.end}, device, -1, true, to.causes);
+      add_part({idle.start, others}, nullptr, to);
+      host_.add({others, idle.end}, device, -1, true, to);
     } else {
       add_before(idle, device, next, to);
     }
   }
 
  private:
-  void add_before(TimeInterval idle, int device, int next, DirectCauses& to) const {
+  void add_before(TimeInterval idle, int device, int next, std::vector<IdlePart>& to) const {
     const Host::Call* launch = host_.launch_of(next);
     const bool separate = launch != nullptr && launch->end <= trace_.events[as_index(next)].start;
     Nanoseconds from = idle.start;
     if (separate && launch->start > idle.start) {
       from = std::clamp(launch->end, idle.start, idle.end);
-      host_.add({idle.start, from}, device, launch->thread, true, to.causes);
+      host_.add({idle.start, from}, device, launch->thread, true, to);
     }
     const Input input = compute_.input_of(next);
     const Nanoseconds produced = std::clamp(input.produced, from, idle.end);
     const Nanoseconds arrived = std::clamp(input.arrived, produced, idle.end);
-    to.dependency += produced - from;
-    to.causes.copy_wait += arrived - produced;
+    add_part({from, produced}, nullptr, to);
+    add_part({produced, arrived}, &IdleCauses::copy_wait, to);
     if (!separate) {
       const bool known = launch != nullptr || !host_.knows_launches();
-      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, known, to.causes);
+      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, known, to);
     } else {
-      const Nanoseconds rest = idle.end - arrived;
-      to.causes.host += std::min(rest, kLaunchLatency);
-      to.causes.unexplained += rest - std::min(rest, kLaunchLatency);
+      const Nanoseconds launched = std::min(idle.end, arrived + kLaunchLatency);
+      add_part({arrived, launched}, &IdleCauses::host, to);
+      add_part({launched, idle.end}, &IdleCauses::unexplained, to);
     }
   }
 
@@ -227,27 +237,60 @@ Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) 
   return last;
 }
 
+// The idle intervals of a trace's devices, a window at a time.
+class IdleTimes {
+ public:
+  IdleTimes(const Trace& trace, const std::vector<Busy>& busy)
+      : trace_(trace), busy_(busy), host_(trace), compute_(compute_of(trace, Producers(trace))), attribution_(trace, compute_, host_) {}
+
+  // Of one device, `last_end` as Attribution has it.
+  [[nodiscard]] std::vector<IdlePart> parts_of(std::size_t device, TimeInterval window, Nanoseconds last_end) const {
+    const std::vector<int>& events = compute_.events[device];
+    const auto start_of = [&](int event) { return trace_.events[as_index(event)].start; };
+    std::vector<IdlePart> parts;
+    for (const TimeInterval& idle : idle_within(busy_[device], window)) {
+      const auto next = std::partition_point(events.begin(), events.end(), [&](int e) { return start_of(e) < idle.end; });
+      const bool in_step = next != events.end() && start_of(*next) < window.end;
+      attribution_.add(idle, static_cast<int>(device), in_step ? *next : -1, last_end, parts);
+    }
+    return parts;
+  }
+
+ private:
+  const Trace& trace_;
+  const std::vector<Busy>& busy_;
+  Host host_;
+  Compute compute_;
+  Attribution attribution_;
+};
+
 }  // namespace
 
 std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const std::vector<Busy>& busy,
                                                      const std::vector<StepWindow>& windows) {
-  const Host host(trace);
-  const Compute compute = compute_of(trace, Producers(trace));
-  const Attribution attribution(trace, compute, host);
-  const auto start_of = [&](int event) { return trace.events[as_index(event)].start; };
+  const IdleTimes times(trace, busy);
   std::vector<std::vector<DirectCauses>> result;
   for (const StepWindow& step : windows) {
     const TimeInterval window{step.start, step.end};
     const Nanoseconds last_end = last_end_within(busy, window);
     auto& devices = result.emplace_back(busy.size());
     for (std::size_t d = 0; d < busy.size(); ++d) {
-      const std::vector<int>& events = compute.events[d];
-      for (const TimeInterval& idle : idle_within(busy[d], window)) {
-        const auto next = std::partition_point(events.begin(), events.end(), [&](int e) { return start_of(e) < idle.end; });
-        const bool in_step = next != events.end() && start_of(*next) < window.end;
-        attribution.add(idle, static_cast<int>(d), in_step ? *next : -1, last_end, devices[d]);
-      }
+      for (const IdlePart& part : times.parts_of(d, window, last_end))
+        (part.cause == nullptr ? devices[d].dependency : devices[d].causes.*part.cause) += part.time.end - part.time.start;
     }
+  }
+  return result;
+}
+
+std::vector<std::vector<IdlePart>> idle_parts(const Trace& trace, const StepWindow& step) {
+  const std::vector<Busy> busy = busy_times(trace);
+  const IdleTimes times(trace, busy);
+  const TimeInterval window{step.start, step.end};
+  const Nanoseconds last_end = last_end_within(busy, window);
+  std::vector<std::vector<IdlePart>> result;
+  for (std::size_t d = 0; d < busy.size(); ++d) {
+    std::vector<IdlePart>& parts = result.emplace_back(times.parts_of(d, window, last_end));
+    std::ranges::stable_sort(parts, {}, [](const IdlePart& part) { return part.time.start; });
   }
   return result;
 }

@@ -13,6 +13,12 @@ struct DirectCauses {
   Nanoseconds dependency{0};  ///< waits for work of other devices; split_dependencies() splits them further
 };
 
+/// A part of a device's idle time that has one cause.
+struct IdlePart {
+  TimeInterval time;
+  Nanoseconds IdleCauses::*cause = nullptr;  ///< nullptr: waits for work of other devices, as DirectCauses::dependency
+};
+
 /// Attributes every idle interval of every device to what its next compute event waited for:
 ///
 ///     idle  |<-- dependency -->|<-- copy wait -->|<------- host ------->|
@@ -29,6 +35,10 @@ struct DirectCauses {
 /// Requires: events ordered by start. Result: [window][device].
 [[nodiscard]] std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const std::vector<Busy>& busy,
                                                                    const std::vector<StepWindow>& windows);
+
+/// The same causes as parts of the idle time in one step, by start: what a timeline shows. Result: [device].
+/// Requires and throws what busy_times does.
+[[nodiscard]] std::vector<std::vector<IdlePart>> idle_parts(const Trace& trace, const StepWindow& step);
 
 /// Longest normal time from the end of a launch to the start of its kernel on an idle GPU.
 inline constexpr Nanoseconds kLaunchLatency{20'000};

@@ -24,6 +24,7 @@
 #include "reports/cli/tune_command.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/follow_up.h"
+#include "reports/html/html.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/study_report.h"
@@ -270,7 +271,9 @@ int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study
                                     .stages_per_device = result.search.stages_per_device,
                                     .baselines = result.baselines};
   study.set_summary(summary);
-  const StudyReport report = report_of_study(study, summary, result.recommendation, profile);
+  StudyReport report = report_of_study(study, summary, result.recommendation, profile);
+  report.report_file = study.report_path();
+  write_text_file(report.report_file, render_study_html(report), true, {});
   planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
   session.result(render_study_report(report, session.style, session.options.verbose ? Listing::all : Listing::few), json);

@@ -368,6 +368,7 @@ planner::Json study_json(const StudyReport& report, const Layers& layers) {
   json["pipeline_limit"] = limit_json(report.pipeline_limit);
   json["co_running_slowdown"] = report.co_running_slowdown;
   json["traces"] = report.trace_files;
+  json["report"] = report.report_file.empty() ? planner::Json(nullptr) : planner::Json(report.report_file);
   json["messages"] = texts_of(all.advice);
   json["warnings"] = texts_of(all.warnings);
   json["advice"] = report.trace ? advice_json(report.trace->advice) : planner::Json::array();

@@ -10,6 +10,7 @@
 #include "reports/render/kinds.h"
 #include "reports/render/markdown_parts.h"
 #include "reports/render/pictures.h"
+#include "reports/render/plan_file_text.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/style.h"
@@ -133,6 +134,7 @@ std::string render_study_markdown(const StudyReport& report, Listing failed) {
   if (!all.warnings.empty()) text += section("Warnings") + list_of(texts_of(all.warnings));
   std::string files = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) files += "trace   " + trace + "\n";
+  if (!report.report_file.empty()) files += "report  " + report.report_file + "\n";
   text += section("Files") + block(files + "study   " + report.study + "\n");
   return finished_document(text);
 }
@@ -140,6 +142,17 @@ std::string render_study_markdown(const StudyReport& report, Listing failed) {
 std::string render_trace_markdown(const TraceReport& report) {
   return finished_document("# " + escaped(report.title) + "\n\n" + trace_sections(report) + section("Details") +
                            block(render_details(report, kBlock)));
+}
+
+std::string render_plan_markdown(const PlanFile& file, const std::string& name) {
+  std::string text = "# " + escaped(name) + "\n\n**" + escaped(plan_file_sentence(file)) + "**\n\n" + list_of(plan_file_lines(file));
+  text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(file.plan, file.modules));
+  std::vector<std::string> others;
+  for (const AlternativePlan& other : file.alternatives) others.push_back(other.reason);
+  if (!others.empty()) text += section("Alternatives") + list_of(others);
+  std::vector<Row> facts;
+  for (const auto& [fact, value] : plan_file_facts(file)) facts.push_back({fact, value});
+  return finished_document(text + section("Made for") + table_of({"what", "here"}, facts));
 }
 
 }  // namespace mptune::reports

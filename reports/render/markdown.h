@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "planner/plan_file.h"
 #include "reports/render/unmeasured.h"
 #include "reports/report.h"
 
@@ -11,5 +12,8 @@ namespace mptune::reports {
 [[nodiscard]] std::string render_study_markdown(const StudyReport& report, Listing failed = Listing::few);
 /// The same of a trace.
 [[nodiscard]] std::string render_trace_markdown(const TraceReport& report);
+
+/// A plan file. `name` of the file.
+[[nodiscard]] std::string render_plan_markdown(const PlanFile& file, const std::string& name);
 
 }  // namespace mptune::reports

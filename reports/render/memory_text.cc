@@ -111,14 +111,6 @@ std::string parts_text(const PeakContents& all) {
   return join(texts, ", ");
 }
 
-std::string contents_text(const MemoryRow& row) {
-  std::string text = row.peak_bytes > 0 ? "peak " + format_bytes(row.peak_bytes) : "";
-  if (const std::string cap = cap_text(row.peak_bytes, row.cap_bytes); !cap.empty()) text += ", " + cap;
-  if (!row.contents) return text;
-  if (row.contents->total() == row.peak_bytes) return text + ": " + parts_text(*row.contents);
-  return text + (text.empty() ? "" : "; ") + "predicted " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
-}
-
 /// The picture under the name of its device, with the cap at its right.
 std::string picture_text(const MemoryRow& row, const std::string& name, double step_s, int rows, int margin, const TextStyle& style) {
   const LevelPicture picture(row, step_s, rows, style.width - display_width(name) - margin, style);
@@ -137,6 +129,14 @@ std::string picture_text(const MemoryRow& row, const std::string& name, double s
 }
 
 }  // namespace
+
+std::string contents_text(const MemoryRow& row) {
+  std::string text = row.peak_bytes > 0 ? "peak " + format_bytes(row.peak_bytes) : "";
+  if (const std::string cap = cap_text(row.peak_bytes, row.cap_bytes); !cap.empty()) text += ", " + cap;
+  if (!row.contents) return text;
+  if (row.contents->total() == row.peak_bytes) return text + ": " + parts_text(*row.contents);
+  return text + (text.empty() ? "" : "; ") + "predicted " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
+}
 
 std::string cap_text(std::int64_t peak_bytes, std::int64_t cap_bytes) {
   if (peak_bytes <= 0 || cap_bytes <= 0) return "";

@@ -136,6 +136,7 @@ std::string what_failed(const StudyReport& report, Listing listing, const TextSt
 std::string files(const StudyReport& report) {
   std::string text = "plan    " + printable(report.plan_file) + "\n";
   for (const std::string& trace : report.trace_files) text += "trace   " + printable(trace) + "\n";
+  if (!report.report_file.empty()) text += "report  " + printable(report.report_file) + "\n";
   return text + "study   " + printable(report.study) + "\n";
 }
 

@@ -47,6 +47,13 @@ namespace mptune::reports {
 /// Shares of the critical path, what the links carried, how well the clocks agree.
 [[nodiscard]] std::string render_details(const TraceReport& report, const TextStyle& style);
 
+/// "pipeline bubble 9.1 %, imbalance 4.0 %": causes of idle as shares of the step, largest first.
+[[nodiscard]] std::string causes_text(const DeviceRow& row);
+/// How well the clocks agree and which events were lost, as render_details says it.
+[[nodiscard]] std::vector<std::string> recording_sentences(const TraceReport& report);
+/// The peak against its cap, and what it is made of, as render_memory says it.
+[[nodiscard]] std::string contents_text(const MemoryRow& row);
+
 /// The whole of a study: card, comparison with error bars, failed plans, scaling efficiency, curve, breakdown, timeline, files, command to
 /// paste.
 [[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style, Listing failed = Listing::few);

@@ -44,16 +44,6 @@ std::string worth_label(double seconds, double share) {
   return pad_left(format_seconds(seconds), 8) + pad_left(format_percent(share), 9) + "  ";
 }
 
-std::string causes_text(const DeviceRow& row) {
-  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
-  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return row.idle.*cause.time; });
-  std::vector<std::string> parts;
-  for (const profiler::NamedCause& cause : causes)
-    if (const double share = share_of(row, cause); share >= kLeastShare)
-      parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
-  return join(parts, ", ");
-}
-
 std::string path_table(const std::vector<PathRow>& path, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   PathRow rest{.what = "", .time_s = 0, .share = 0};
@@ -82,7 +72,7 @@ std::string link_table(const std::vector<LinkRow>& links, const TextStyle& style
                       rows, style);
 }
 
-std::string quality_text(const TraceReport& report, const TextStyle& style) {
+std::string lost_events(const TraceReport& report) {
   const TraceQuality& quality = report.quality;
   std::vector<std::string> parts;
   const auto add = [&](std::int64_t count, const char* what) {
@@ -94,10 +84,26 @@ std::string quality_text(const TraceReport& report, const TextStyle& style) {
   add(quality.out_of_window, "outside of steps");
   add(quality.cut_off, "cut off at the ends of the recording");
   add(report.has_stages ? quality.untagged : 0, "untagged");
-  return parts.empty() ? "" : hanging("events: ", join(parts, ", "), style);
+  return join(parts, ", ");
+}
+
+std::string clock_words(const TraceReport& report) {
+  return report.clock_error_s > 0
+             ? "off by at least " + format_seconds(report.clock_error_s) + ": some work began that long before its input was there"
+             : "no work began before its input was there";
 }
 
 }  // namespace
+
+std::string causes_text(const DeviceRow& row) {
+  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return row.idle.*cause.time; });
+  std::vector<std::string> parts;
+  for (const profiler::NamedCause& cause : causes)
+    if (const double share = share_of(row, cause); share >= kLeastShare)
+      parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
+  return join(parts, ", ");
+}
 
 std::string render_idle(const TraceReport& report, const TextStyle& style) {
   int label = 3;
@@ -158,16 +164,18 @@ std::string render_trace_answer(const TraceReport& report, const TextStyle& styl
   return text;
 }
 
+std::vector<std::string> recording_sentences(const TraceReport& report) {
+  std::vector<std::string> sentences = {"clocks: " + clock_words(report)};
+  if (std::string lost = lost_events(report); !lost.empty()) sentences.push_back("events: " + lost);
+  return sentences;
+}
+
 std::string render_details(const TraceReport& report, const TextStyle& style) {
   std::string text = report.critical_path.empty() ? "" : path_table(report.critical_path, style) + "\n";
   text += report.links.empty() ? "" : link_table(report.links, style) + "\n";
-  text +=
-      report.clock_error_s > 0
-          ? hanging("clocks: ",
-                    "off by at least " + format_seconds(report.clock_error_s) + ": some work began that long before its input was there",
-                    style)
-          : "clocks: no work began before its input was there\n";
-  return text + quality_text(report, style);
+  text += hanging("clocks: ", clock_words(report), style);
+  const std::string lost = lost_events(report);
+  return text + (lost.empty() ? "" : hanging("events: ", lost, style));
 }
 
 }  // namespace mptune::reports

@@ -200,8 +200,7 @@ class BadInput(CommandTest):
             self.fails(2, [name], "report", name, "--text")
             self.fails(2, [name], "report", name, "--markdown")
         self.fails(2, ["holds no trace"], "report", "profile.sqlite", "--text")
-        self.fails(2, ["--text or --markdown"], "report", "trace.sqlite")
-        self.fails(2, ["--text or --markdown"], "report", "trace.sqlite", "--text", "--markdown")
+        self.fails(2, ["--text and --markdown"], "report", "trace.sqlite", "--text", "--markdown")
 
     def test_outputs(self):
         self.write("mine.txt", "precious")

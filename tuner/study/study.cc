@@ -337,6 +337,10 @@ std::string Study::failed_plan_path(const std::string& plan_key) const {
   return impl_->folder + "/failed/" + plan_key + ".plan.json";
 }
 
+std::string Study::report_path() const {
+  return impl_->folder + "/report.html";
+}
+
 bool Study::is_study(const std::string& path) {
   return sqlite_header_number(database_path(path), 68) == kStudyApplication;
 }

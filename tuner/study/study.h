@@ -16,7 +16,7 @@ namespace mptune::tuner {
 inline constexpr const char* kRecommendedTrace = "recommended";
 inline constexpr const char* kBestPipelineTrace = "best_pipeline";
 
-/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/, failed/.
+/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, report.html, traces/, failed/.
 /// One commit per finished trial: a killed tuner loses none. Locked while open (flock: a killed owner's lock is gone with it).
 /// Use from one thread.
 class Study {
@@ -69,6 +69,7 @@ class Study {
   [[nodiscard]] std::string profile_path() const;                       ///< traces/profile.sqlite
   [[nodiscard]] std::string trace_path(const std::string& name) const;  ///< traces/NAME.sqlite
   [[nodiscard]] std::string plan_path() const;                          ///< MODEL.plan.json in the folder
+  [[nodiscard]] std::string report_path() const;                        ///< report.html in the folder
   /// failed/KEY.plan.json: where a plan that failed is kept, to be run again by itself. Makes the folder. Throws Error (environment).
   [[nodiscard]] std::string failed_plan_path(const std::string& plan_key) const;
   [[nodiscard]] static bool is_study(const std::string& path);

@@ -1,0 +1,10 @@
+#pragma once
+
+namespace mptune::reports {
+
+/// Texts of page.css, page.js and docs/glossary.md.
+extern const char* const kPageCss;
+extern const char* const kPageScript;
+extern const char* const kGlossary;
+
+}  // namespace mptune::reports

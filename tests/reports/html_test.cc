@@ -1,0 +1,168 @@
+#include "reports/html/html.h"
+
+#include <gmock/gmock.h>
+
+#include "reports/html/answer.h"
+#include "reports/html/glossary.h"
+#include "reports/html/markup.h"
+#include "tests/reports/html_page.h"
+#include "tests/reports/samples.h"
+
+namespace mptune::reports {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::markup_fault;
+using ::testing::Not;
+using testing::sample_study;
+using testing::sample_trace;
+
+PlanFile sample_plan_file() {
+  PlanOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.batch = 8;
+  options.layers = 6;
+  options.microbatches = 4;
+  PlanFile file;
+  file.plan = make_plan(options);
+  file.modules = {{"conv1", "layer1"}, {"fc"}};
+  file.created = "2026-11-21T12:00:00Z";
+  file.predicted = PredictedStep{.step_s = 0.3, .lower_bound_s = 0.29, .peak_bytes = {1 << 20, 2 << 20}};
+  file.alternatives = {{"2.1 GiB less memory, 1.4 % slower", file.plan}};
+  return file;
+}
+
+std::vector<std::string> sample_pages() {
+  return {render_study_html(sample_study()), render_trace_html(sample_trace()), render_plan_html(sample_plan_file(), "net.plan.json")};
+}
+
+// A page may refer to its own parts, as href="#id" or url(#id), and to nothing else.
+void expect_self_contained(const std::string& page) {
+  for (const char* address : {"http:", "https:", "src=", "@import", "url(\"", "url('", "<link", "<iframe", "<img"})
+    EXPECT_EQ(page.find(address), std::string::npos) << address;
+  for (const char* reference : {"href=\"", "url("}) {
+    for (std::size_t at = page.find(reference); at != std::string::npos; at = page.find(reference, at + 1))
+      EXPECT_EQ(page[at + std::string(reference).size()], '#') << page.substr(at, 40);
+  }
+}
+
+TEST(HtmlPage, IsOneWellFormedFileThatNamesNoOther) {
+  for (const std::string& page : sample_pages()) {
+    EXPECT_EQ(markup_fault(page), "");
+    EXPECT_TRUE(page.starts_with(kHtmlMagic));
+    EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">"));
+    expect_self_contained(page);
+  }
+  EXPECT_NE(markup_fault("<p>a > b</p>"), "");
+  EXPECT_NE(markup_fault("<p><b></p></b>"), "");
+}
+
+TEST(HtmlPage, TheSameReportGivesTheSameBytes) {
+  EXPECT_EQ(sample_pages(), sample_pages());
+}
+
+TEST(HtmlPage, EveryContentsLinkHasItsSection) {
+  for (const std::string& page : sample_pages()) {
+    for (std::size_t at = page.find("href=\"#"); at != std::string::npos; at = page.find("href=\"#", at + 1)) {
+      const std::string id = page.substr(at + 7, page.find('"', at + 7) - at - 7);
+      EXPECT_THAT(page, HasSubstr("<section id=\"" + id + "\">"));
+    }
+  }
+}
+
+TEST(HtmlPage, NamesOfOthersAreText) {
+  const std::string hostile = "<script>alert(1)</script></svg></style>\"'&\x1b[31m<img src=x onerror=alert(1)>";
+  StudyReport study = sample_study();
+  study.model = study.fingerprint.input = study.run_command = study.plan_file = study.stop_reason = hostile;
+  study.partition = {{hostile, 0, 1}, {hostile, 1, 2}};
+  study.modules = {{hostile}, {hostile, hostile}};
+  study.trace->title = study.trace->devices[0].device = study.trace->memory[0].device = hostile;
+  study.trace->critical_path[0].what = study.trace->links[0].source = hostile;
+  study.recommendation.recommended.description = study.recommendation.baselines[0].name = hostile;
+  study.recommendation.recommended.trial.plan.devices[0] = hostile;
+  study.trials = {study.recommendation.recommended.trial};
+  study.trials[0].name = study.trials[0].plan.schedule = hostile;
+  study.trials.push_back(study.trials[0]);
+  study.trials[1].outcome = tuner::Infeasible{hostile};
+  PlanFile plan = sample_plan_file();
+  plan.modules = {{hostile}, {hostile}};
+  plan.fingerprint.input = plan.study = plan.alternatives[0].reason = hostile;
+  TraceReport trace = *study.trace;
+  for (const std::string& page : {render_study_html(study), render_plan_html(plan, hostile), render_trace_html(trace)}) {
+    EXPECT_EQ(markup_fault(page), "");
+    EXPECT_EQ(page.find("<script"), page.rfind("<script")) << "only the page's own";
+    EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+    EXPECT_THAT(page, Not(HasSubstr("<img")));
+    EXPECT_EQ(page.find('\x1b'), std::string::npos);
+    EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
+  }
+}
+
+TEST(HtmlPage, AThousandTrialsTakeLessThanAMegabyte) {
+  StudyReport study = sample_study();
+  for (int i = 0; i < 1000; ++i) {
+    tuner::Trial trial = study.recommendation.recommended.trial;
+    trial.id = i;
+    trial.prediction = Prediction{.step_s = 0.3 + 0.001 * i, .peak_bytes = {}, .busy_s = {}};
+    if (i % 10 == 0) trial.outcome = tuner::Crashed{.signal = 11, .exit_code = 0, .doing = "the forward of layer 'layer3.2.conv1'"};
+    study.trials.push_back(trial);
+  }
+  const std::string page = render_study_html(study);
+  EXPECT_LT(page.size(), 1'000'000U);
+  EXPECT_THAT(page, HasSubstr("1000 trials, 100 failed"));
+  EXPECT_THAT(page, HasSubstr("crashed by signal 11"));
+}
+
+TEST(HtmlPage, AStudyWithoutTracesOrBaselinesStillAnswers) {
+  StudyReport study = sample_study();
+  study.trace = std::nullopt;
+  study.recommendation.baselines.clear();
+  study.recommendation.kinds = {};
+  study.curve.clear();
+  const std::string page = render_study_html(study);
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">Pipeline of 2 stages, 1f1b, 4 micro-batches of 4.</h1>"));
+  EXPECT_THAT(page, Not(HasSubstr("id=\"memory\"")));
+}
+
+TEST(AnswerSentence, SaysWhatTheVerdictAllows) {
+  StudyReport study = sample_study();
+  study.recommendation.baselines[0].trial.plan_key = "another";
+  Speedup& speedup = study.recommendation.baselines[0].speedup;
+  speedup = {.estimate = 1.5, .ci95 = {1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
+  const std::string plan = "Pipeline of 2 stages, 1f1b, 4 micro-batches of 4: ";
+  EXPECT_EQ(answer_sentence(study), plan + "1.50 times as fast as one device (95 % interval 1.40 to 1.60).");
+  speedup.verdict = Verdict::same;
+  EXPECT_EQ(answer_sentence(study), plan + "as fast as one device within 2 % (95 % interval 1.40 to 1.60).");
+  speedup.verdict = Verdict::ambiguous;
+  EXPECT_EQ(answer_sentence(study), plan + "no proven difference to one device (95 % interval 1.40 to 1.60).");
+  speedup.verdict = Verdict::unknown;
+  EXPECT_EQ(answer_sentence(study), plan + "measured too seldom to be compared with one device.");
+  study.recommendation.recommended.trial.plan_key = "another";
+  study.recommendation.advice = {tuner::NothingBeatsBaselines{true}};
+  EXPECT_EQ(answer_sentence(study), "Nothing is measurably faster than the best baseline.");
+}
+
+TEST(Glossary, HasTheWordsThatAPageUses) {
+  EXPECT_EQ(glossary_of("<p>nothing here needs an explanation</p>"), "");
+  EXPECT_EQ(glossary_of("<p class=\"jitter\">nothing</p>"), "") << "attributes are not read";
+  const std::string words = glossary_of("<p>Jitter, and a pipeline bubble</p>");
+  EXPECT_THAT(words, HasSubstr("<dt>jitter</dt><dd>idle time because a step differs from a typical one</dd>"));
+  EXPECT_THAT(words, HasSubstr("<dt>pipeline bubble</dt>"));
+  EXPECT_THAT(words, Not(HasSubstr("<dt>straggler</dt>")));
+}
+
+TEST(Markup, TextIsEscapedAndNumbersStayWithTheirSign) {
+  EXPECT_EQ(escape_html("a<b>&\"'\n"), "a&lt;b&gt;&amp;&quot;&#39;\\n");
+  EXPECT_EQ(prose("95 % of 5 ms"), "95&nbsp;% of 5 ms");
+  EXPECT_EQ(sentence_of("it is so"), "It is so.");
+  EXPECT_EQ(sentence_of("It is so."), "It is so.");
+  EXPECT_EQ(sentence_of(""), "");
+  EXPECT_THAT(code_block("a < b\nc"), HasSubstr("<code>a &lt; b\nc</code>"));
+  EXPECT_EQ(html_table({">n", "what"}, {}), "");
+  EXPECT_THAT(html_table({">n", "what"}, {{HtmlCell("5 ms", "0.005"), "<x>"}}),
+              HasSubstr("<tr><td class=\"n\" data-v=\"0.005\">5 ms</td><td>&lt;x&gt;</td></tr>"));
+}
+
+}  // namespace
+}  // namespace mptune::reports
