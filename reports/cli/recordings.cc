@@ -1,7 +1,5 @@
 #include "reports/cli/recordings.h"
 
-#include <fmt/format.h>
-
 #include <fstream>
 
 #include "planner/cost/pool_costs.h"
@@ -56,8 +54,8 @@ std::string render_foreign_trace(const TraceReport& report, const TextStyle& sty
   std::string text = render_trace_report(report, style) + "\n" + render_details(report, style);
   text += "step " + format_measured(report.step_s, interval95(report.steps_s), report.steps_s.size()) + "\n";
   if (report.has_stages) {
-    text += fmt::format("ideal step {}: every computation as long as the mean of its kind, communication as the median\n",
-                        format_seconds(report.ideal_step_s));
+    text += hanging("ideal step " + format_seconds(report.ideal_step_s) + ": ",
+                    "every computation as long as the mean of its kind, communication as the median", style);
   }
   return text;
 }
