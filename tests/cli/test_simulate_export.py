@@ -1,4 +1,4 @@
-"""What simulate and export say to somebody who uses them for the first time."""
+"""What simulate, export and import say to somebody who uses them for the first time."""
 import json
 import os
 
@@ -33,3 +33,11 @@ class Export(CommandTest):
         with open(os.path.join(self.folder, "trace.csv")) as file:
             self.assertEqual(done.stdout, file.read())
         self.assertIn("left out    plan and profile", done.stderr)
+
+
+class Import(CommandTest):
+    def test_no_line_is_wider_than_the_terminal(self):
+        for width in (80, 120):
+            text = self.succeed("import", "trace.sqlite", COLUMNS=str(width))
+            self.assertIn("ideal step ", text)
+            self.assertLessEqual(max(len(line) for line in text.splitlines()), width)
