@@ -102,5 +102,26 @@ TEST_F(Tune, ABudgetSpentOnTheCheckEndsTheRunBeforeTheProfile) {
   EXPECT_GT(run(Study::Open::resume).trials.size(), 4U);
 }
 
+// Other programs take most of the machine: every step takes four times what the profile says, and workers start slowly.
+TEST_F(Tune, ALoadedMachineExceedsTheBudgetByATrialAtMost) {
+  testing::FakeMachine loaded = half_second_machine();
+  loaded.base_s *= 4;
+  loaded.fixed_s *= 4;
+  for (const double budget : {20.0, 80.0}) {
+    build(loaded, {.seed = 3, .noise = 0.02, .memory_bytes = {}}, 4);
+    profile_ = testing::fake_profile(half_second_machine());
+    services_.record = [&](const Plan& plan, const std::string&) { now_ += 4 + 12 * inner_->truth(plan); };
+    options_.budget_s = budget;
+    testing::TemporaryFolder folder;
+    Study study(folder / "s", Study::Open::create);
+    const TuneResult result = tune(options_, study, services_);
+    double longest_s = 0;
+    for (const Series& series : runner_->series_run)
+      if (series.entries.size() == 1)
+        longest_s = std::max(longest_s, 4 + inner_->truth(series.entries.front().plan) * (series.warm_up + series.rounds));
+    EXPECT_LE(result.elapsed_s, budget + longest_s) << budget;
+  }
+}
+
 }  // namespace
 }  // namespace mptune::tuner
