@@ -41,6 +41,7 @@ HANDS_ON = {
     "study.cc": "adds the study that cannot be used",
     "torch_file.cc": "adds the file that cannot be read",
     "tune.cc": "a warning of what was not recorded",
+    "tune_command.cc": "adds the command that goes on",
     "write.cc": "adds the file that cannot be written",
 }
 
