@@ -68,6 +68,7 @@ planner::Json models_json(const std::vector<tuner::DescribedModel>& models) {
 }
 
 int run_models(const ModelsOptions& options, const Session& session) {
+  session.say(options.model.empty() ? "listing the built-in models" : "loading " + options.model);
   const std::vector<tuner::DescribedModel> models = described(options, wait_options(session));
   for (const tuner::DescribedModel& model : models)
     if (!model.warning.empty()) session.warn(model.warning);

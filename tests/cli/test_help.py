@@ -1,13 +1,8 @@
 import os
 import pty
 import subprocess
-import time
-import unittest
 
 from harness import COMMANDS, PROGRAM, SCHEDULES, CommandTest
-
-
-SANITIZED = unittest.skipIf(os.environ.get("MPTUNE_SANITIZED") == "ON", "sanitizers slow every start down: the release build is held to it")
 
 
 class Help(CommandTest):
@@ -138,29 +133,12 @@ class Help(CommandTest):
             for schedule in SCHEDULES:
                 self.assertIn(schedule, text)
 
-    @SANITIZED
-    def test_help_takes_less_than_50_ms(self):
-        for command in [None] + COMMANDS:
-            arguments = [PROGRAM] + ([command] if command else []) + ["--help"]
-            # The fastest of several runs: least disturbed by other programs.
-            least = min(self.seconds(arguments) for _ in range(10))
-            self.assertLess(least, 0.05, command)
-
-    def seconds(self, arguments):
-        start = time.monotonic()
-        subprocess.run(arguments, stdout=subprocess.DEVNULL, check=True)
-        return time.monotonic() - start
-
-    @SANITIZED
-    def test_first_output_within_100_ms(self):
-        least = 1.0
-        for _ in range(5):
-            start = time.monotonic()
-            process = subprocess.Popen([PROGRAM, "tune", "toy", "--devices", "sleep:2"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       cwd=self.folder, env=self.environment(MPTUNE_FAKE="hang-describe"))
-            self.assertTrue(process.stderr.readline())
-            least = min(least, time.monotonic() - start)
+    def test_something_is_said_before_the_worker_answers(self):
+        for command in (["profile", "toy", "--devices", "sleep:2"], ["tune", "toy", "--devices", "sleep:2"], ["models"], ["models", "toy"],
+                        ["run", "toy", "--devices", "sleep:2"]):
+            process = subprocess.Popen([PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder,
+                                       env=self.environment(MPTUNE_FAKE="hang-describe"))
+            self.assertRegex(process.stderr.readline().decode(), r"^mptune: \w+ing ", command)
             process.kill()
             process.wait()
             process.stderr.close()
-        self.assertLess(least, 0.1)
