@@ -144,9 +144,15 @@ std::optional<std::string> command_that_shows(const tuner::FailedAlike& failed, 
   return std::nullopt;
 }
 
+std::string resume_command(const std::string& study) {
+  std::string path = absolute_path(study);
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return ShellCommand("mptune tune --resume").word(path).text();
+}
+
 std::string resume_command(const std::string& study, double spent_s) {
   const double minutes = std::max(1.0, std::ceil(2 * spent_s / 60));
-  return ShellCommand("mptune tune --resume").file(study).option("--budget", std::to_string(static_cast<int>(minutes)) + "min").text();
+  return ShellCommand(resume_command(study)).option("--budget", std::to_string(static_cast<int>(minutes)) + "min").text();
 }
 
 }  // namespace mptune::reports

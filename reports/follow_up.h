@@ -33,7 +33,9 @@ using PlanOptionWords = std::vector<std::pair<std::string, std::string>>;
 /// is none, and where running it again shows nothing new, as for lack of memory.
 [[nodiscard]] std::optional<std::string> command_that_shows(const tuner::FailedAlike& failed, const TrainingSpec& spec);
 
-/// Goes on with a study: twice the time that it took so far.
+/// "mptune tune --resume /home/me/resnet50.study".
+[[nodiscard]] std::string resume_command(const std::string& study);
+/// The same with twice the time that it took so far.
 [[nodiscard]] std::string resume_command(const std::string& study, double spent_s);
 
 }  // namespace mptune::reports

@@ -448,9 +448,9 @@ class Tuner {
     }
     const Trial& last = trials_.back();
     const bool diverges = std::holds_alternative<NonFinite>(last.outcome);
-    const std::string command = services_.keep_failed ? services_.keep_failed(last) : "mptune run --plan";
+    const std::string alone = services_.keep_failed ? "`" + services_.keep_failed(last) + "` shows what fails" : "run the plan by itself";
     throw Error("no plan could be measured: " + outcome_text(last.outcome), describe(last.plan),
-                diverges ? "lower --lr or check the data" : "find out what fails with: " + command, ExitCode::no_result);
+                diverges ? "lower --lr or check the data" : alone, ExitCode::no_result);
   }
 
   const TuneOptions& options_;

@@ -218,7 +218,7 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
     const std::string shows = keep_failed_plan(tuning, study, trial);
     const bool memory = std::holds_alternative<tuner::OutOfMemory>(trial.outcome);
     if (!memory && told.insert(trial.id).second)
-      session.say(trial.name + " failed: " + tuner::outcome_text(trial.outcome) + " (see it fail: " + shows + ")");
+      session.say(trial.name + " failed: " + tuner::outcome_text(trial.outcome) + " (`" + shows + "` shows it)");
     return shows;
   };
   services.runner = &runner;
@@ -309,7 +309,7 @@ int run_tune(TuneCommand command, const Session& session) {
   tuning.identity = identity_of(command, tuning, study);
   tuning.setup.sleep_profile = study->profile_path();
   keep_command(*study, command, tuning);
-  set_interrupt_remedy("every finished trial is kept, go on with: " + resume_command(study->folder()));
+  set_interrupt_remedy("every finished trial is kept, go on with `" + resume_command(study->folder()) + "`");
   try {
     return finish(command, tuning, *study, session);
   } catch (const Error& error) {
@@ -336,8 +336,7 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--target", command->target, "stop when no untried plan can be faster by more than this percentage; default: 1")
       ->type_name("PCT")
       ->group(kSearchGroup);
-  app->add_flag("--resume", command->resume,
-                "go on with a study: mptune tune --resume STUDY needs nothing else; with MODEL, the study of -o")
+  app->add_flag("--resume", command->resume, "go on with a study: --resume STUDY needs nothing else; with MODEL, the study of -o")
       ->group(kOutputGroup);
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer(

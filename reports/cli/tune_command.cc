@@ -15,6 +15,7 @@
 #include "profiler/base/text.h"
 #include "profiler/device/device_list.h"
 #include "profiler/trace/model_text.h"
+#include "reports/follow_up.h"
 #include "tuner/study/study.h"
 
 namespace mptune::reports {
@@ -135,12 +136,13 @@ std::string study_in_place_of_model(const TuneCommand& command) {
   const bool names_path = model.find('/') != std::string::npos || model.ends_with(".study");
   std::error_code ignored;
   const bool folder = tuner::Study::is_study(model) || (names_path && fs::is_directory(model, ignored));
-  if (folder && !command.resume) throw Error("this is a folder, not a model", model, "to go on with a study: " + resume_command(model));
+  if (folder && !command.resume)
+    throw Error("this is a folder, not a model", model, "to go on with the study: `" + resume_command(model) + "`");
   if (folder && !command.output.path.empty() && !fs::equivalent(model, command.output.path, ignored))
     throw Error("MODEL is one study and -o another folder", command.output.path, "leave -o out: a study goes on where it is");
   if (folder && !tuner::Study::is_study(model))
     throw Error("the folder holds no study, or one that was cut off at its start", model,
-                "repeat the whole command: mptune tune MODEL ... -o " + shell_word(model) + " --resume");
+                "repeat the whole command with -o " + shell_word(model) + " --resume");
   if (folder) return model;
   const bool file = model.ends_with(".so") || model.ends_with(".pt") || model.ends_with(".pt2") || model.find(':') != std::string::npos;
   if (command.resume && names_path && !file && !fs::exists(model, ignored))
@@ -174,7 +176,7 @@ std::string stored_command(const TuneCommand& command, const std::vector<std::st
 void restore_command(TuneCommand& command, const std::string& stored, const std::string& folder) {
   if (stored.empty())
     throw Error("the study does not hold the command that made it: it was cut off at its start, or is of an earlier mptune", folder,
-                "repeat the whole command: mptune tune MODEL ... -o " + shell_word(folder) + " --resume");
+                "repeat the whole command with -o " + shell_word(folder) + " --resume");
   const StoredText text(stored, folder);
   command.given.erase("MODEL");
   for (const auto& [name, option] : texts_of_options(command)) {
@@ -206,12 +208,6 @@ void check_stored_files(const std::string& stored, const std::string& folder) {
   });
 }
 
-std::string resume_command(const std::string& folder) {
-  std::string path = absolute_file(folder);
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return "mptune tune --resume " + shell_word(path);
-}
-
 Error with_resume_command(const Error& error, const std::string& command) {
   if (command.empty()) return error;
   switch (error.code()) {
@@ -220,9 +216,9 @@ Error with_resume_command(const Error& error, const std::string& command) {
       return error;
     case ExitCode::interrupted:
     case ExitCode::terminated:
-      return {error.what(), error.where(), "every finished trial is kept, go on with: " + command, error.code()};
+      return {error.what(), error.where(), "every finished trial is kept, go on with `" + command + "`", error.code()};
     default:
-      return {error.what(), error.where(), error.remedy() + ", then go on with: " + command, error.code()};
+      return {error.what(), error.where(), error.remedy() + ", then go on with `" + command + "`", error.code()};
   }
 }
 

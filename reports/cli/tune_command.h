@@ -43,9 +43,6 @@ void check_stored_files(const std::string& stored, const std::string& folder);
 [[nodiscard]] std::string absolute_model(const std::string& model);
 [[nodiscard]] std::string absolute_file(const std::string& path);
 
-/// "mptune tune --resume /home/me/resnet50.study": works from any folder.
-[[nodiscard]] std::string resume_command(const std::string& folder);
-
 /// The error with the command that goes on in its remedy. Errors that would come again are as they were: usage, infeasible; where `command`
 /// is "", all.
 [[nodiscard]] Error with_resume_command(const Error& error, const std::string& command);

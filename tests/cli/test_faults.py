@@ -91,7 +91,7 @@ class Faults(CommandTest):
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)))
         self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
         self.assertIn("can't write the study", done.stderr)
-        self.assertIn("free some space, then go on with: mptune tune --resume " + os.path.join(self.folder, "toy.study"), done.stderr)
+        self.assertIn("free some space, then go on with `mptune tune --resume " + os.path.join(self.folder, "toy.study"), done.stderr)
         self.expect_nothing_left()
         before = self.result("tune", "tune", "--resume", "toy.study")["trials"]
         self.assertGreater(len(before), 4)

@@ -25,7 +25,7 @@ class Resume(CommandTest):
 
     def as_printed(self, text):
         """Runs the command that the text ends with in a shell in another folder; its JSON."""
-        command = re.search(r"mptune (tune --resume .*)$", text.strip().splitlines()[-1]).group(1)
+        command = re.search(r"`mptune (tune --resume [^`]*)`", text.strip().splitlines()[-1]).group(1)
         os.makedirs(self.path("elsewhere"), exist_ok=True)
         done = subprocess.run(["bash", "-c", f'"$0" --json {command}', PROGRAM], cwd=self.path("elsewhere"), env=self.environment(), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
@@ -135,7 +135,7 @@ class Resume(CommandTest):
         kept = self.path(f"toy.study/failed/{trial['plan_key']}.plan.json")
         line, = [line for line in done.stderr.splitlines() if "default_pipeline failed: crashed by signal 6" in line]
         self.assertIn(kept, line)
-        command = re.search(r"see it fail: mptune (.*)\)$", line).group(1)
+        command = re.search(r"\(`mptune (.*)` shows it\)$", line).group(1)
         shown = subprocess.run(["bash", "-c", f'"$0" {command} -o seen.sqlite', PROGRAM], cwd=self.folder, env=self.environment(), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
         self.assertEqual(shown.returncode, 0, shown.stderr)
