@@ -12,7 +12,7 @@ import jsonschema
 
 from harness import CommandTest, schema
 
-TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "6"]
+TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "60s", "--trials", "6"]
 TUNED = {}
 VOID = {"meta"}
 BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
