@@ -14,7 +14,7 @@ struct GlobalOptions {
   bool quiet = false;
   bool verbose = false;
   std::string color = "auto";
-  std::string config;  ///< a file of defaults; "" to look for one
+  std::string config = {};  ///< a file of defaults; "" to look for one
   bool no_config = false;
 };
 
