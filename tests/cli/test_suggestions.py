@@ -167,7 +167,7 @@ class Suggestions(CommandTest):
         commands = self.printed("run", *MODEL, *MACHINE, *STEP, "--microbatches", "4", code=3, MPTUNE_FAKE="oom-train")
         self.assertEqual([command.split()[1] for command in commands], ["tune"])
         self.says_all(commands[0])
-        self.follow(commands[0] + " --budget 20s --trials 2", codes=(0, 5))
+        self.follow(commands[0] + " --trials 2", codes=(0, 5))
 
     def test_damaged_summaries(self):
         self.printed(*TUNE)
