@@ -118,17 +118,17 @@ struct AdviceWords {
 /// What to do about a plan that failed.
 struct RemedyOfFailure {
   std::string operator()(const tuner::OutOfMemory&) const { return "raise --memory or lower --batch"; }
-  std::string operator()(const tuner::TimedOut&) const { return "find out with run where it hangs"; }
-  std::string operator()(const tuner::WrongResult&) const { return "find out with check where it differs"; }
+  std::string operator()(const tuner::TimedOut&) const { return "train with it (run) to see where it hangs"; }
+  std::string operator()(const tuner::WrongResult&) const { return "check it (check) to see where it differs"; }
   std::string operator()(const tuner::NonFinite&) const { return "lower --lr or check the data"; }
   std::string operator()(const tuner::Environment&) const { return "see `mptune doctor`"; }
   std::string operator()(const tuner::Crashed& crash) const {
     return tuner::was_killed(crash) ? "look into the kernel's log (dmesg), or cap the devices with --memory"
-                                    : "find out with run what fails";
+                                    : "train with it (run) to see what fails";
   }
   template <class Other>
   std::string operator()(const Other&) const {
-    return "find out with run what fails";
+    return "train with it (run) to see what fails";
   }
 };
 

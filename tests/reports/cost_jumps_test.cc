@@ -8,7 +8,7 @@ namespace mptune::reports {
 namespace {
 
 const std::string kWhat = "Layers of " + format_seconds(1e-3) +
-                          " or more that take over 1.5 times as long per sample as at the next larger size, 1 % of the step or more:\n";
+                          " or more that take over 1.5 times as long per sample as at the next larger size, 1 % of the step or\nmore:\n";
 
 Profile slow_at_eight() {
   Profile profile;

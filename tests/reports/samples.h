@@ -141,12 +141,14 @@ inline tuner::KindComparison sample_kinds(const Plan& pipeline) {
 }
 
 inline reports::StudyReport sample_study() {
-  Plan plan;
-  plan.devices = {"cpu:0", "cpu:1"};
-  plan.microbatch_sizes = {4, 4, 4, 4};
-  plan.stages = {{.first_layer = 0, .last_layer = 7, .devices = {0}, .recompute = {}},
-                 {.first_layer = 7, .last_layer = 18, .devices = {1}, .recompute = {}}};
-  plan.schedule = "1f1b";
+  PlanOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.batch = 16;
+  options.layers = 18;
+  options.cuts = {7};
+  options.microbatches = 4;
+  options.schedule = "1f1b";
+  const Plan plan = make_plan(options);
   reports::StudyReport report;
   report.model = "resnet50";
   report.study = "resnet50.study";

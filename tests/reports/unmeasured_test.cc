@@ -113,11 +113,11 @@ TEST(Unmeasured, EachFailureHasItsRemedy) {
     return text.substr(text.find("; ", text.find("measured:")) + 2);
   };
   EXPECT_EQ(remedy(tuner::OutOfMemory{}), "raise --memory or lower --batch");
-  EXPECT_EQ(remedy(tuner::TimedOut{1}), "find out with `mptune run --plan` where it hangs");
-  EXPECT_EQ(remedy(tuner::Crashed{0, 1}), "find out with `mptune run --plan` what fails");
-  EXPECT_EQ(remedy(tuner::WrongResult{"loss"}), "find out with `mptune check --plan` where it differs");
+  EXPECT_EQ(remedy(tuner::TimedOut{1}), "train with it (run) to see where it hangs");
+  EXPECT_EQ(remedy(tuner::Crashed{0, 1}), "train with it (run) to see what fails");
+  EXPECT_EQ(remedy(tuner::WrongResult{"loss"}), "check it (check) to see where it differs");
   EXPECT_EQ(remedy(tuner::NonFinite{}), "lower --lr or check the data");
-  EXPECT_EQ(remedy(tuner::Infeasible{"why"}), "find out with `mptune run --plan` what fails");
+  EXPECT_EQ(remedy(tuner::Infeasible{"why"}), "train with it (run) to see what fails");
   EXPECT_EQ(remedy(tuner::Environment{}), "see `mptune doctor`");
   EXPECT_THAT(text_of(tuner::Warning(tuner::FinalistsFailed{{"a plan", "another"}, tuner::NonFinite{}})),
               ::testing::StartsWith("a plan; another failed in the final comparison though their own trials were measured: the loss"));

@@ -18,7 +18,6 @@ HANDS_ON = {
     "class_costs.cc": "a warning of what was not measured",
     "command_doctor.cc": "a finding for people",
     "command_profile_program.cc": "a warning of what was not recorded",
-    "command_tune.cc": "adds the commands that follow",
     "cuda_kernels.cc": "hands on why a kernel can't be made",
     "cuda_lanes.cc": "adds the GPU that cannot be used",
     "cuda_injection.cc": "the injected library's only output",

@@ -105,7 +105,7 @@ TEST(AdvisePlan, EveryChangeIsWorthWhatItsSimulationSays) {
   const auto moved =
       std::find_if(of_worse.begin(), of_worse.end(), [](const Advice& found) { return found.cause == IdleCause::imbalance; });
   ASSERT_NE(moved, of_worse.end());
-  EXPECT_EQ(moved->remedy, Remedy(MoveLayer{"layer3", 1}));
+  EXPECT_EQ(moved->remedy, Remedy(MoveLayer{"layer3", 1, {3}}));
   EXPECT_EQ(moved->stage, 0);
   EXPECT_NEAR(moved->saves_s, predict(worse, cost).step_s - now, 1e-9);
 }

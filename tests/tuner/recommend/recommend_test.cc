@@ -232,7 +232,7 @@ TEST(Recommend, BaselinesThatFailedAreTold) {
   ASSERT_EQ(result->warnings.size(), 1u) << "one for both: they failed alike";
   EXPECT_EQ(reports::text_of(result->warnings[0]),
             "the recommendation is not compared with single_device, naive_model_parallel, which failed: crashed by signal 11; "
-            "find out with `mptune run --plan` what fails");
+            "train with it (run) to see what fails");
   EXPECT_TRUE(any_contains(result->advice, "data parallel is the fastest plan that was measured"));
   EXPECT_FALSE(any_contains(result->advice, "fastest here"));
 }
@@ -289,8 +289,8 @@ TEST(Recommend, FailedCandidatesAreAWarningIfTheyWerePredictedFaster) {
   EXPECT_TRUE(result->unmeasured.baselines.empty());
   ASSERT_EQ(result->warnings.size(), 1u);
   EXPECT_EQ(reports::text_of(result->warnings[0]),
-            "1 plan predicted to be 25.0 % faster than the recommended one failed: wrong result: first loss 1 instead of 2; find out with "
-            "`mptune check --plan` where it differs");
+            "1 plan predicted to be 25.0 % faster than the recommended one failed: wrong result: first loss 1 instead of 2; "
+            "check it (check) to see where it differs");
   own[0].outcome = Measured{.step_s = samples_of({2.0}), .peak_bytes = {1, 1}};
   EXPECT_TRUE(recommend_after(own, finals, planned({kReplicas, kSingle}))->warnings.empty()) << "a slow plan that failed changes nothing";
 }

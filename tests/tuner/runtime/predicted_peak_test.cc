@@ -77,16 +77,19 @@ class PredictedPeaks {
     return options;
   }
 
-  /// `most`: predicted over measured.
+  /// `most`: predicted over measured. Which tensors wait to be read depends on which device is first, and so on the machine: as many may
+  /// wait as are predicted, or none.
   void expect_near(const Plan& plan, double most) const {
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
     const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
+    const auto contents = cost_.peak_contents(plan);
     for (std::size_t d = 0; d < measured.size(); ++d) {
       const std::string what = text_ + " " + plan.schedule + " recompute " +
                                std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) + " cut " +
                                std::to_string(plan.stages[0].last_layer) + " device " + std::to_string(d);
       EXPECT_GE(predicted[d], measured[d]) << what;
-      EXPECT_LE(static_cast<double>(predicted[d]), most * static_cast<double>(measured[d])) << what;
+      const std::int64_t none_waits = predicted[d] - contents[d].communication_buffer_bytes;
+      EXPECT_LE(static_cast<double>(none_waits), most * static_cast<double>(measured[d])) << what;
     }
   }
 
@@ -174,29 +177,28 @@ void expect_near_of_replicas(const PredictedPeaks& peaks, double most) {
   peaks.expect_near(replicated("zb1p", {1, 2}), most);
 }
 
-// What is above 1.05 is mostly tensors that a neighbour may send early, but does not (of a U-Net's first stage: all gradients).
 TEST(PredictedPeak, OfATransformer) {
   const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "");
-  expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.17});
+  expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.05});
   expect_near_split(peaks, 1.2);
   expect_near_of_replicas(peaks, 1.1);
   expect_near_with_help(peaks, 2);
 }
 TEST(PredictedPeak, OfLinearLayers) {
   const PredictedPeaks peaks("mlp:layers=6,width=10", "");
-  expect_near_whole(peaks, {1, 3}, {.gpipe = 1.15, .f1b1 = 1.1});
+  expect_near_whole(peaks, {1, 3}, {.gpipe = 1.1, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.17);
 }
 TEST(PredictedPeak, OfCarriedSkips) {
   const PredictedPeaks peaks("unet:base=4,depth=2", "3x32x32");
-  expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.47, .f1b1 = 1.3});
+  expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.1, .f1b1 = 1.25});
   expect_near_split(peaks, 1.27);
   expect_near_of_replicas(peaks, 1.2);
 }
 TEST(PredictedPeak, OfCarriedImagesAndFeatures) {
   const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64");
-  expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.2, .f1b1 = 1.13});
+  expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.1, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.22);
 }
