@@ -173,14 +173,16 @@ void add_compare_command(CLI::App& program, CommandBody& chosen) {
   offer_values(*app->add_option("B", command->further, "another of the same kind; before --with: more recordings of A"), files);
   offer_values(*app->add_option("--with", command->against,
                                 "B's recordings, where a side has several: the verdict then holds whatever drifts between them")
-                    ->type_name("FILE"),
+                    ->type_name("FILE")
+                    ->group("Input"),
                files);
-  app->add_option("--threshold", command->threshold, "B may be slower by so many percent; default: 2")->type_name("PCT");
+  app->add_option("--threshold", command->threshold, "B may be slower by so many percent; default: 2")->type_name("PCT")->group("Verdict");
   offer_values(*app->add_option("--fail-on", command->fail_on,
                                 "inconclusive (default): also where nothing can be said, with exit code 5; slower: only where B is slower")
-                    ->type_name("WHEN"),
+                    ->type_name("WHEN")
+                    ->group("Verdict"),
                {"inconclusive", "slower"});
-  app->add_flag("--markdown", command->markdown, "as a comment on a pull request");
+  app->add_flag("--markdown", command->markdown, "as a comment on a pull request")->group("Output");
   app->footer(
       "Example:\n  mptune compare before.sqlite after.sqlite\n  mptune compare a1.sqlite a2.sqlite --with b1.sqlite b2.sqlite --threshold "
       "3");

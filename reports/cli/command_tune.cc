@@ -154,7 +154,7 @@ void refuse_unless_agrees(tuner::TrainingSetup setup, const TrainingSpec& traini
   const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, wait, progress);
   if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
     throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
-                "see `" + training_command("check", training).text() + "`; " + failed->remedy);
+                failed->remedy + "; see `" + training_command("check", training).text() + "`");
   }
 }
 

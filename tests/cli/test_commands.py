@@ -157,7 +157,7 @@ class Commands(CommandTest):
             self.assertIn(words, " ".join(done.stdout.split()))
 
     def test_tune_refuses_a_model_whose_pieces_differ(self):
-        error = self.fails(2, ["block3", "`mptune check toy`"], *TUNE, "-o", "refused.study", "--force", MPTUNE_FAKE="check-differs")["error"]
+        error = self.fails(2, ["block3", "draw with dropout; see `mptune check toy --devices sleep:2`"], *TUNE, "-o", "refused.study", "--force", MPTUNE_FAKE="check-differs")["error"]
         self.assertIn("aten.rand_like in block3 (toy.py:7, x)", error["where"])
         self.assertFalse(os.path.exists(self.path("refused.study/traces/profile.sqlite")))
 

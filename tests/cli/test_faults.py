@@ -16,12 +16,12 @@ MEMORY = {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096,
 # How a baseline fails, its outcome, and what the report says of it: what happened and what to do.
 FAILING_PLANS = {
     "out of memory": (MEMORY, "out_of_memory", ["out of memory on sleep:1: 4.00 KiB asked with a cap of 1.00 KiB", "raise --memory"]),
-    "SIGSEGV": ("crash", "crashed", ["crashed by signal 11", "mptune run --plan"]),
-    "abort": ("abort", "crashed", ["crashed by signal 6", "mptune run --plan"]),
-    "exit 1": ("exit", "crashed", ["crashed with exit code 1", "mptune run --plan"]),
+    "SIGSEGV": ("crash", "crashed", ["crashed by signal 11", "How they fail"]),
+    "abort": ("abort", "crashed", ["crashed by signal 6", "How they fail"]),
+    "exit 1": ("exit", "crashed", ["crashed with exit code 1", "How they fail"]),
     "NaN loss": ({"type": "non_finite"}, "non_finite", ["the loss is not finite", "lower --lr"]),
     "wrong gradient": ({"type": "wrong_result", "reason": "gradient of block3.weight differs"}, "wrong_result",
-                       ["wrong result: gradient of block3.weight differs", "mptune check --plan"]),
+                       ["wrong result: gradient of block3.weight differs", "How they fail"]),
     "killed worker": ("kill", "crashed", ["killed (signal 9), by another program or for lack of memory", "dmesg"]),
     "closed pipe": ("close", "environment", ["the machine failed: mptune-worker closed its pipe and went on", "mptune doctor"]),
 }

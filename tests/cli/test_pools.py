@@ -93,8 +93,8 @@ class Pools(CommandTest):
             self.fails(2, ["--memory", "cpu:0=1GiB"], *command, "--devices", "cpu:0-1/auto", "--memory", "cpu:0=1GiB")
         for command in ("run", "check"):
             self.fails(2, ["--devices", "leaves open how it is divided", "cpu:0,cpu:1", "plan file"], command, "toy", *POOL)
-        self.fails(2, ["cpu:0-3/auto", "profile again"], "plan", "six_cores.sqlite", *SMALL, "--devices", "cpu:0-3/auto")
-        self.fails(2, ["cpu:0-1/auto", "profile again"], "plan", "profile.sqlite", *POOL)
+        self.fails(2, ["cpu:0-3/auto", "profile the model again on it"], "plan", "six_cores.sqlite", *SMALL, "--devices", "cpu:0-3/auto")
+        self.fails(2, ["cpu:0-1/auto", "profile the model again on it"], "plan", "profile.sqlite", *POOL)
         self.fails(2, ["overlap", "one device"], "plan", "six_cores.sqlite", *SMALL, "--devices", "cpu:0-2,cpu:2-3")
         self.fails(2, ["--devices", "closed-form"], "plan", "six_cores.sqlite", "--devices", "cpu:0-5/auto", "--objective", "closed-form")
 

@@ -159,7 +159,9 @@ class Suggestions(CommandTest):
         failed = self.printed(*TUNE, "-o", "none.study", code=6, MPTUNE_FAKE_PLANS=every)
         self.assertEqual({command.split()[1] for command in failed}, {"profile"}, "every plan would crash again")
         self.follow(failed[-1] + " --steps 2")
-        unfinished = self.printed("report", "none.study", "--text", code=6)
+        self.assertEqual(self.printed("report", "none.study", "--text", code=6), [], "its plans are in files; going on helps none")
+        self.printed(*TUNE, "-o", "begun.study", "--budget", "2s", code=6, MPTUNE_FAKE_SERIES_S="5")
+        unfinished = self.printed("report", "begun.study", "--text", code=6)
         self.assertEqual([command.split()[1:3] for command in unfinished], [["tune", "--resume"]])
         self.resume(unfinished[0])
 
