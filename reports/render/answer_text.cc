@@ -97,4 +97,9 @@ std::vector<std::string> answer_lines(const StudyReport& report) {
   return lines;
 }
 
+bool answer_tells(const tuner::Recommendation& all, const tuner::Warning& warning) {
+  return std::holds_alternative<tuner::FewRounds>(warning) &&
+         std::ranges::none_of(all.warnings, [](const tuner::Warning& other) { return std::holds_alternative<tuner::Undecided>(other); });
+}
+
 }  // namespace mptune::reports

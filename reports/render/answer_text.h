@@ -29,4 +29,7 @@ namespace mptune::reports {
 ///     provisional: 8 interleaved rounds, 10 are wanted
 [[nodiscard]] std::vector<std::string> answer_lines(const StudyReport& report);
 
+/// True if the last of these lines says what the warning says.
+[[nodiscard]] bool answer_tells(const tuner::Recommendation& all, const tuner::Warning& warning);
+
 }  // namespace mptune::reports

@@ -67,8 +67,9 @@ std::string commands(const StudyReport& report, const TextStyle& style) {
     text += "the study does not hold the model's options: give them to run, with\n  --plan " +
             printable(shell_word(absolute_path(report.plan_file))) + "\n";
   if (more_measuring_helps(report)) text += "go on measuring:\n  " + paint(style, Color::bold, printable(report.resume_command)) + "\n";
-  for (const std::string& warning : texts_of(report.recommendation.warnings)) {
-    const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
+  for (const tuner::Warning& warning : report.recommendation.warnings) {
+    if (answer_tells(report.recommendation, warning)) continue;
+    const std::string lines = join(wrap("warning: " + text_of(warning), style.width), "\n");
     const std::size_t word = lines.find(':') + 1;
     text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
   }

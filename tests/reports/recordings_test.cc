@@ -11,7 +11,7 @@
 namespace mptune::reports {
 namespace {
 
-constexpr int kLayers = 4;
+constexpr int kLayersOfTheModel = 4;
 
 profiler::Recording recording_of(int layers, const std::vector<std::string>& devices) {
   Plan plan;
@@ -21,7 +21,7 @@ profiler::Recording recording_of(int layers, const std::vector<std::string>& dev
   planner::make_schedule(plan, "gpipe");
   profiler::Recording recording;
   recording.trace = testing::hand_trace();
-  recording.profile = testing::make_profile({.layers = kLayers});
+  recording.profile = testing::make_profile({.layers = kLayersOfTheModel});
   recording.profile->devices[0].name = "cpu:0";
   recording.profile->devices[1].name = "cpu:1";
   recording.plan_json = plan_to_json(plan, {});
@@ -29,8 +29,8 @@ profiler::Recording recording_of(int layers, const std::vector<std::string>& dev
 }
 
 TEST(Recordings, APlanOfAnotherModelIsRefused) {
-  EXPECT_NO_THROW((void)report_of_recording(recording_of(kLayers, {"cpu:0", "cpu:1"}), "t"));
-  for (const int wrong : {kLayers + 1, 40, 2'000'000'000})
+  EXPECT_NO_THROW((void)report_of_recording(recording_of(kLayersOfTheModel, {"cpu:0", "cpu:1"}), "t"));
+  for (const int wrong : {kLayersOfTheModel + 1, 40, 2'000'000'000})
     EXPECT_THROW((void)report_of_recording(recording_of(wrong, {"cpu:0", "cpu:1"}), "t"), Error) << wrong;
   profiler::Recording without = recording_of(2'000'000'000, {"cpu:0", "cpu:1"});
   without.profile.reset();
@@ -38,8 +38,8 @@ TEST(Recordings, APlanOfAnotherModelIsRefused) {
 }
 
 TEST(Recordings, ContentsOfMemoryGoByTheDevicesNames) {
-  const TraceReport straight = report_of_recording(recording_of(kLayers, {"cpu:0", "cpu:1"}), "t");
-  const TraceReport crossed = report_of_recording(recording_of(kLayers, {"cpu:1", "cpu:0"}), "t");
+  const TraceReport straight = report_of_recording(recording_of(kLayersOfTheModel, {"cpu:0", "cpu:1"}), "t");
+  const TraceReport crossed = report_of_recording(recording_of(kLayersOfTheModel, {"cpu:1", "cpu:0"}), "t");
   ASSERT_EQ(straight.memory.size(), 2U);
   EXPECT_EQ(straight.memory[0].contents, crossed.memory[1].contents);
   EXPECT_EQ(straight.memory[1].contents, crossed.memory[0].contents);
