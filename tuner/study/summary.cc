@@ -191,8 +191,8 @@ std::string summary_to_json(const StudySummary& summary) {
 }
 
 StudySummary summary_from_json(const std::string& text, const std::string& folder) {
-  const JsonSource source{
-      folder, "the summary of this study is damaged: ", "write it again with `" + ShellCommand("mptune tune --resume").file(folder).text() + "`"};
+  const JsonSource source{folder, "the summary of this study is damaged: ",
+                          "write it again with `" + ShellCommand("mptune tune --resume").file(folder).text() + "`"};
   const Json document = parse_json(text, source, JsonLimits{.depth = 16, .values = 1'000'000});
   const JsonField json(document, source);
   StudySummary summary;
