@@ -157,7 +157,9 @@ FastestKind fastest_kind(const std::vector<const KindResult*>& by_time, const Ki
   if (best.over_one_device && best.kind != planner::Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
-    if (row->over_best->verdict != Verdict::slow) {
+    if (row->over_best->verdict == Verdict::unknown) {
+      answer.unknown.push_back(row->kind);
+    } else if (row->over_best->verdict != Verdict::slow) {
       answer.alike.push_back(row->kind);
     } else if (!answer.next) {
       answer.next = row->kind;

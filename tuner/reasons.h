@@ -143,6 +143,7 @@ struct FastestKind {
   bool alone = false;          ///< nothing else was measured
   double over_one_device = 0;  ///< speed-up; 0: not measured, or one device itself
   std::vector<planner::Parallelism> alike{};
+  std::vector<planner::Parallelism> unknown{};  ///< measured in too few rounds to be compared
   std::optional<planner::Parallelism> next{};
   double next_time_ratio = 1;  ///< its step over the fastest one's
   bool all_measured = true;    ///< false: all trials of a kind failed, for another cause than lack of memory

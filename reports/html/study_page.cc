@@ -13,6 +13,7 @@
 #include "reports/html/plan_sections.h"
 #include "reports/html/trace_sections.h"
 #include "reports/html/trials.h"
+#include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
@@ -53,13 +54,27 @@ std::string memory_detail(const StudyReport& report) {
   return text;
 }
 
+void keep_known_interval(const tuner::Trial& trial, double middle, Interval& ci95) {
+  ci95 = known_interval(ci95, middle, rounds_of(trial));
+}
+
+/// Without the intervals of few measurements, which cover less than they say.
+StudyReport with_known_intervals(StudyReport report) {
+  tuner::Recommendation& all = report.recommendation;
+  keep_known_interval(all.recommended.trial, all.recommended.step_s, all.recommended.step_ci95_s);
+  if (all.best_pipeline) keep_known_interval(all.best_pipeline->trial, all.best_pipeline->step_s, all.best_pipeline->step_ci95_s);
+  for (tuner::BaselineResult& baseline : all.baselines) keep_known_interval(baseline.trial, baseline.step_s, baseline.step_ci95_s);
+  return report;
+}
+
 std::vector<PageFigure> figures(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::vector<PageFigure> all;
   if (const tuner::BaselineResult* other = compared_baseline(report.recommendation); other != nullptr && other->speedup.pairs > 0) {
-    all.push_back(
-        {"speed-up over " + baseline_words(other->name), times_text(other->speedup.estimate),
-         fmt::format("95 % [{:.2f}, {:.2f}], {}", other->speedup.ci95.low, other->speedup.ci95.high, to_string(other->speedup.verdict))});
+    const bool known = other->speedup.verdict != Verdict::unknown;
+    const std::string interval = fmt::format("95 % [{:.2f}, {:.2f}], ", other->speedup.ci95.low, other->speedup.ci95.high);
+    all.push_back({"speed-up over " + baseline_words(other->name), times_text(other->speedup.estimate),
+                   (known ? interval : "") + std::string(to_string(other->speedup.verdict))});
   }
   const std::string interval = interval_text(best.step_ci95_s);
   all.push_back({"step", format_seconds(best.step_s), interval.empty() ? "" : "95 % " + interval});
@@ -229,7 +244,8 @@ std::string method_content(const StudyReport& report) {
 
 }  // namespace
 
-std::string render_study_html(const StudyReport& report) {
+std::string render_study_html(const StudyReport& measured) {
+  const StudyReport report = with_known_intervals(measured);
   const tuner::Recommendation& all = report.recommendation;
   Page page;
   page.title = report.model + ": mptune report";

@@ -228,6 +228,7 @@ struct KindWords {
     text += fact.all_measured ? " is fastest here" : " is the fastest kind that was measured";
     if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
     if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
+    if (!fact.unknown.empty()) text += "; measured too seldom to be compared with " + kinds_in_words(fact.unknown);
     if (!fact.next) return text;
     const bool slower = fact.next_time_ratio > 1 + kEqual;
     return text + "; next is " + planner::in_words(*fact.next) + ", " + (slower ? compared_time(fact.next_time_ratio, 0) : "no slower");
