@@ -1,5 +1,6 @@
 #include "tuner/retry.h"
 
+#include <algorithm>
 #include <map>
 
 namespace mptune::tuner {
@@ -16,6 +17,11 @@ std::vector<std::string> plans_to_retry(const std::vector<Trial>& trials) {
   for (const auto& [key, outcome] : last)
     if (worth_retrying(*outcome)) keys.push_back(key);
   return keys;
+}
+
+bool all_failed_for_good(const std::vector<Trial>& trials) {
+  return !trials.empty() && plans_to_retry(trials).empty() &&
+         std::ranges::none_of(trials, [](const Trial& trial) { return std::holds_alternative<Measured>(trial.outcome); });
 }
 
 }  // namespace mptune::tuner

@@ -14,4 +14,7 @@ namespace mptune::tuner {
 /// Keys of the plans whose last trial is worth retrying.
 [[nodiscard]] std::vector<std::string> plans_to_retry(const std::vector<Trial>& trials);
 
+/// True if every plan that was tried failed and would again: going on measures nothing. False without trials.
+[[nodiscard]] bool all_failed_for_good(const std::vector<Trial>& trials);
+
 }  // namespace mptune::tuner

@@ -17,15 +17,9 @@ std::string resume_command(const std::string& folder) {
   return ShellCommand("mptune tune --resume").file(folder).text();
 }
 
-/// Every plan that was tried failed, and would again.
-bool is_hopeless(const std::vector<Trial>& trials) {
-  return !trials.empty() && plans_to_retry(trials).empty() &&
-         std::ranges::none_of(trials, [](const Trial& trial) { return std::holds_alternative<Measured>(trial.outcome); });
-}
-
 Error incomplete(const Study& study) {
   const std::vector<Trial> trials = study.trials();
-  if (is_hopeless(trials))
+  if (all_failed_for_good(trials))
     return {"no plan of this study could be measured: " + outcome_text(trials.back().outcome), study.folder(),
             "train with a plan of its folder 'failed' (run --plan) to see why, then tune anew", ExitCode::no_result};
   return {"this study has no result yet", study.folder(), "go on with `" + resume_command(study.folder()) + "`", ExitCode::no_result};

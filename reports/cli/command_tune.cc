@@ -284,8 +284,7 @@ int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study
 std::string command_to_go_on(const Error& error, const tuner::Study& study, double budget_s) {
   const std::string command = resume_command(study.folder());
   if (error.code() != ExitCode::no_result) return command;
-  const std::vector<tuner::Trial> trials = study.trials();
-  if (!trials.empty() && tuner::plans_to_retry(trials).empty()) return "";
+  if (tuner::all_failed_for_good(study.trials())) return "";
   return fmt::format("{} --budget {}s", command, std::ceil(2 * budget_s));
 }
 

@@ -190,7 +190,8 @@ struct WarningWords {
     return "no time to benchmark " + fact.plans + " interleaved with the others; go on with a larger --budget";
   }
   std::string operator()(const tuner::NoTraceOf& fact) const {
-    return "no trace of " + fact.name + ": " + (fact.failed.empty() ? "the budget is spent; go on to record it" : fact.failed);
+    return "no trace of " + fact.name + ": " +
+           (fact.failed.empty() ? "the budget is spent; go on with --resume to record it" : fact.failed);
   }
   std::string operator()(const tuner::BaselinesFailed& fact) const {
     return "the recommendation is not compared with " + join(fact.names, ", ") + ", which failed: " + cause_and_remedy(fact.cause);

@@ -16,12 +16,12 @@ MEMORY = {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096,
 # How a baseline fails, its outcome, and what the report says of it: what happened and what to do.
 FAILING_PLANS = {
     "out of memory": (MEMORY, "out_of_memory", ["out of memory on sleep:1: 4.00 KiB asked with a cap of 1.00 KiB", "raise --memory"]),
-    "SIGSEGV": ("crash", "crashed", ["crashed by signal 11", "How they fail"]),
-    "abort": ("abort", "crashed", ["crashed by signal 6", "How they fail"]),
-    "exit 1": ("exit", "crashed", ["crashed with exit code 1", "How they fail"]),
+    "SIGSEGV": ("crash", "crashed", ["crashed by signal 11", "crashed by signal 11, as mptune profile toy --devices sleep:2 "]),
+    "abort": ("abort", "crashed", ["crashed by signal 6", "crashed by signal 6, as mptune profile toy --devices sleep:2 "]),
+    "exit 1": ("exit", "crashed", ["crashed with exit code 1", "crashed with exit code 1, as mptune profile toy --devices sleep:2 "]),
     "NaN loss": ({"type": "non_finite"}, "non_finite", ["the loss is not finite", "lower --lr"]),
     "wrong gradient": ({"type": "wrong_result", "reason": "gradient of block3.weight differs"}, "wrong_result",
-                       ["wrong result: gradient of block3.weight differs", "How they fail"]),
+                       ["wrong result: gradient of block3.weight differs, as mptune check toy --devices sleep:2 "]),
     "killed worker": ("kill", "crashed", ["killed (signal 9), by another program or for lack of memory", "dmesg"]),
     "closed pipe": ("close", "environment", ["the machine failed: mptune-worker closed its pipe and went on", "mptune doctor"]),
 }

@@ -114,7 +114,7 @@ class Memory(CommandTest):
         value = self.result("run", "run", "toy", "--plan", "plan.json", "--memory", "sleep:0=3kB")
         self.assertEqual([(row["peak_bytes"], row["cap_bytes"]) for row in value["memory"]], [(1000, 3000), (2000, None)])
         self.assertIn("1000 B, 33.3 % of 2.93 KiB", self.succeed("run", "toy", "--plan", "plan.json", "--memory", "sleep:0=3kB"))
-        self.fails(3, ["out of memory on sleep:1", "--memory 60kB`", "more micro-batches than 4", "`mptune tune toy"], "run", "toy",
+        self.fails(3, ["out of memory on sleep:1", "more micro-batches than 4", "`mptune tune toy --batch 8 --devices sleep:2 --memory 60kB`"], "run", "toy",
                    "--plan", "plan.json", "--memory", "60kB", MPTUNE_FAKE="oom-train")
 
     def test_run_refuses_what_the_plan_file_knows(self):

@@ -160,6 +160,9 @@ class Suggestions(CommandTest):
         self.assertEqual({command.split()[1] for command in failed}, {"profile"}, "every plan would crash again")
         self.follow(failed[-1] + " --steps 2")
         self.assertEqual(self.printed("report", "none.study", "--text", code=6), [], "its plans are in files; going on helps none")
+        hopeless = self.mptune("report", "none.study", "--text", cwd=self.work).stderr
+        self.assertIn("no plan of this study could be measured: crashed by signal 11", hopeless)
+        self.assertIn("train with a plan of its folder 'failed' (run --plan)", hopeless)
         self.printed(*TUNE, "-o", "begun.study", "--budget", "2s", code=6, MPTUNE_FAKE_SERIES_S="5")
         unfinished = self.printed("report", "begun.study", "--text", code=6)
         self.assertEqual([command.split()[1:3] for command in unfinished], [["tune", "--resume"]])

@@ -5,6 +5,7 @@
 #include "reports/html/answer.h"
 #include "reports/html/glossary.h"
 #include "reports/html/markup.h"
+#include "reports/render/units.h"
 #include "tests/reports/html_page.h"
 #include "tests/reports/samples.h"
 
@@ -59,6 +60,14 @@ TEST(HtmlPage, IsOneWellFormedFileThatNamesNoOther) {
 
 TEST(HtmlPage, TheSameReportGivesTheSameBytes) {
   EXPECT_EQ(sample_pages(), sample_pages());
+}
+
+TEST(HtmlPage, FewMeasurementsHaveNoInterval) {
+  StudyReport study = sample_study();
+  const std::string interval = "95 % " + format_interval_seconds(study.recommendation.recommended.step_ci95_s);
+  EXPECT_THAT(render_study_html(study), HasSubstr(interval));
+  std::get<tuner::Measured>(study.recommendation.recommended.trial.outcome).step_s.values.resize(5);
+  EXPECT_THAT(render_study_html(study), Not(HasSubstr(interval)));
 }
 
 TEST(HtmlPage, EveryContentsLinkHasItsSection) {

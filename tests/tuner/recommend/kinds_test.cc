@@ -100,6 +100,15 @@ TEST(Kinds, WhatCannotBeToldApartIsSaid) {
   EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
 }
 
+TEST(Kinds, WhatWasMeasuredTooSeldomIsNotCalledAlike) {
+  std::vector<Trial> finals;
+  for (const Trial& trial : interleaved_trials())
+    finals.push_back(trial_of(trial.name, trial.plan, trial.prediction->step_s / 0.9, 100, 3));
+  const KindComparison kinds = compared(finals, finals, facts());
+  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("; measured too seldom to be compared with "));
+  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), ::testing::Not(HasSubstr("no measurable difference")));
+}
+
 TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
   std::vector<Trial> finals = interleaved_trials();
   // As fast within the noise, in less memory: recommended, though another hybrid's median is less.

@@ -49,7 +49,7 @@ TEST_F(Tune, TracesThatTheBudgetHasNoTimeForAreWarnings) {
   EXPECT_TRUE(recorded_.empty());
   const std::vector<std::string> warnings = reports::texts_of(result.recommendation.warnings);
   EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const std::string& text) {
-    return text.find("no trace of recommended") != std::string::npos && text.find("go on to record it") != std::string::npos;
+    return text.find("no trace of recommended") != std::string::npos && text.find("--resume") != std::string::npos;
   }));
   static_cast<void>(run(Study::Open::resume));
   EXPECT_EQ(recorded_.front(), "recommended");
@@ -180,7 +180,7 @@ TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
   const TuneResult first = run();
   EXPECT_FALSE(first.recommendation.decided);
   const std::string last = reports::text_of(first.recommendation.warnings.back());
-  EXPECT_NE(last.find("go on to record it"), std::string::npos) << last;
+  EXPECT_NE(last.find("--resume"), std::string::npos) << last;
   EXPECT_EQ(reports::text_of(first.recommendation.advice.front()).find("no split beats"), std::string::npos);
   runner_->before = nullptr;
   options_.budget_s = 200;

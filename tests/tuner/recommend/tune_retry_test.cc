@@ -41,6 +41,12 @@ TEST(Retry, TheLastTrialOfAPlanCounts) {
   set(2, "a", Measured{});
   set(3, "b", Environment{"no sign of life"});
   EXPECT_EQ(plans_to_retry(trials), std::vector<std::string>{"b"});
+  EXPECT_FALSE(all_failed_for_good(trials)) << "b may end otherwise";
+  EXPECT_FALSE(all_failed_for_good({}));
+  for (Trial& trial : trials) trial.outcome = Crashed{SIGSEGV, 0};
+  EXPECT_TRUE(all_failed_for_good(trials));
+  trials.front().outcome = Measured{};
+  EXPECT_FALSE(all_failed_for_good(trials));
 }
 
 TEST_F(Tune, ResumeTriesAgainWhatMayEndOtherwise) {

@@ -54,12 +54,31 @@ std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch)
   return least;
 }
 
+/// Which of the tensors that may wait to be read are held to what is measured. Where devices take turns that differ from machine to
+/// machine, any number of them waits.
+enum class Waiting { all, none };
+
+/// All that the plan's device is sent in a step, by the chain's cuts; each replica's part is at most this.
+std::int64_t received_bytes(const Plan& plan, int device, const CostModel& cost) {
+  std::int64_t bytes = 0;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    const Stage& stage = plan.stages[as_index(s)];
+    if (std::ranges::find(stage.devices, device) == stage.devices.end()) continue;
+    for (const int samples : plan.microbatch_sizes) {
+      if (s > 0) bytes += cost.boundary_bytes(stage.first_layer, samples, false);
+      if (s + 1 < plan.num_stages()) bytes += cost.boundary_bytes(stage.last_layer, samples, true);
+    }
+  }
+  return bytes;
+}
+
 /// A model, what is known of its costs, and plans for it.
 class PredictedPeaks {
  public:
-  PredictedPeaks(const std::string& text, const std::string& input)
+  PredictedPeaks(const std::string& text, const std::string& input, Waiting waiting)
       : text_(text),
         input_(input),
+        waiting_(waiting),
         batch_(synthetic_batch(load().sample(), kPredictedPeakBatch, 0)),
         cost_(cost_of(load(), batch_, 3)),
         layers_(load().size()) {}
@@ -77,8 +96,7 @@ class PredictedPeaks {
     return options;
   }
 
-  /// `most`: predicted over measured. Which tensors wait to be read depends on which device is first, and so on the machine: as many may
-  /// wait as are predicted, or none.
+  /// `most`: predicted over measured.
   void expect_near(const Plan& plan, double most) const {
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
     const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
@@ -88,8 +106,10 @@ class PredictedPeaks {
                                std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) + " cut " +
                                std::to_string(plan.stages[0].last_layer) + " device " + std::to_string(d);
       EXPECT_GE(predicted[d], measured[d]) << what;
-      const std::int64_t none_waits = predicted[d] - contents[d].communication_buffer_bytes;
-      EXPECT_LE(static_cast<double>(none_waits), most * static_cast<double>(measured[d])) << what;
+      const std::int64_t wait = contents[d].communication_buffer_bytes;
+      EXPECT_LE(wait, received_bytes(plan, static_cast<int>(d), cost_)) << what;
+      const std::int64_t held = waiting_ == Waiting::all ? predicted[d] : predicted[d] - wait;
+      EXPECT_LE(static_cast<double>(held), most * static_cast<double>(measured[d])) << what;
     }
   }
 
@@ -98,6 +118,7 @@ class PredictedPeaks {
 
   std::string text_;
   std::string input_;
+  Waiting waiting_;
   Batch batch_;
   CostModel cost_;
   int layers_;
@@ -177,27 +198,28 @@ void expect_near_of_replicas(const PredictedPeaks& peaks, double most) {
   peaks.expect_near(replicated("zb1p", {1, 2}), most);
 }
 
+// What is above 1.05 where all may wait is mostly tensors that a neighbour may send early, but does not.
 TEST(PredictedPeak, OfATransformer) {
-  const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "");
-  expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.05});
+  const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "", Waiting::all);
+  expect_near_whole(peaks, {3, 5}, {.gpipe = 1.05, .f1b1 = 1.17});
   expect_near_split(peaks, 1.2);
   expect_near_of_replicas(peaks, 1.1);
   expect_near_with_help(peaks, 2);
 }
 TEST(PredictedPeak, OfLinearLayers) {
-  const PredictedPeaks peaks("mlp:layers=6,width=10", "");
-  expect_near_whole(peaks, {1, 3}, {.gpipe = 1.1, .f1b1 = 1.1});
+  const PredictedPeaks peaks("mlp:layers=6,width=10", "", Waiting::all);
+  expect_near_whole(peaks, {1, 3}, {.gpipe = 1.15, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.17);
 }
 TEST(PredictedPeak, OfCarriedSkips) {
-  const PredictedPeaks peaks("unet:base=4,depth=2", "3x32x32");
+  const PredictedPeaks peaks("unet:base=4,depth=2", "3x32x32", Waiting::none);
   expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.1, .f1b1 = 1.25});
   expect_near_split(peaks, 1.27);
   expect_near_of_replicas(peaks, 1.2);
 }
 TEST(PredictedPeak, OfCarriedImagesAndFeatures) {
-  const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64");
+  const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64", Waiting::none);
   expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.1, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.22);
