@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -17,7 +16,7 @@
 #include "profiler/base/index.h"
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
-#include "tuner/live/worker_process.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/retry.h"
 #include "tuner/search/refit.h"
 #include "tuner/search/trial_search.h"
@@ -358,7 +357,7 @@ class Tuner {
       services_.record(plan, name);
     } catch (const Error& error) {
       // The recommendation stands without this trace.
-      if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
+      if (interrupt_flag().load() != 0) throw;
       recommendation.warnings.emplace_back(NoTraceOf{.name = name, .failed = error.what()});
     }
   }
@@ -426,11 +425,7 @@ class Tuner {
     throw Error("the budget was spent before the " + phase, "--budget", "give a larger --budget", ExitCode::no_result);
   }
 
-  [[noreturn]] void throw_interrupted() const {
-    const bool terminated = interrupt_flag().load() == SIGTERM;
-    throw Error(terminated ? "terminated" : "interrupted", study_.folder(), "every finished trial is kept",
-                terminated ? ExitCode::terminated : ExitCode::interrupted);
-  }
+  [[noreturn]] void throw_interrupted() const { throw interrupt_error(study_.folder(), "every finished trial is kept"); }
 
   [[noreturn]] void refuse_without_measurement() const {
     const bool memory_alone = std::all_of(trials_.begin(), trials_.end(), [](const Trial& trial) {

@@ -14,6 +14,7 @@
 #include "reports/cli/options.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/table.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_process.h"
 
 namespace mptune::reports {
@@ -57,7 +58,7 @@ void add_worker_findings(const DeviceOptions& options, const tuner::WaitOptions&
         findings.insert(findings.end(), answer->findings.begin(), answer->findings.end());
     });
   } catch (const Error& error) {
-    if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
+    if (tuner::interrupt_flag().load() != 0) throw;
     findings.push_back(
         {"mptune-worker", tuner::FindingStatus::error, std::string(error.what()) + " (" + error.where() + ")", error.remedy()});
   }

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -33,7 +32,7 @@
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
 #include "reports/render/search_text.h"
-#include "tuner/live/worker_process.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
@@ -165,15 +164,9 @@ class SearchLimit {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-/// Of a command that a signal ended.
-ExitCode interrupted_code() {
-  return tuner::interrupt_flag().load() == SIGTERM ? ExitCode::terminated : ExitCode::interrupted;
-}
-
 /// Why there is no plan.
 Error no_plan(const SearchSpace& space, const SearchResult& result, const Profile& profile, const SearchLimit& limit) {
-  if (SearchLimit::interrupted())
-    return {"interrupted before a plan was found", "mptune plan", "start the command again", interrupted_code()};
+  if (SearchLimit::interrupted()) return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
   if (limit.out_of_time(kSearchPart))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
   return nothing_fits(space, result, CostModel(profile, space.variants.front()));
@@ -313,6 +306,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   PlanFile file = planner::found_plan_file(found.result, profile, now, compared_with);
   file.training = input.training;
   save_plan_file(file, path, command.output.force);
+  set_interrupt_remedy(path + " is the best plan found so far; start the command again to search on to the end");
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
   if (found.objective) report.lower_bound_s = 0;
@@ -321,8 +315,9 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   session.result(render_plan(report, session.style, session.options.verbose ? Listing::all : Listing::few),
                  plan_json(found, report, objective, input, path));
   if (!SearchLimit::interrupted()) return 0;
-  session.warn("interrupted: " + path + " is the best plan found so far; start the command again to search on to the end");
-  return static_cast<int>(interrupted_code());
+  const tuner::InterruptText interrupt = tuner::interrupt_text("start the command again to search on to the end");
+  session.warn(interrupt.what + ": " + path + " is the best plan found so far; " + interrupt.remedy);
+  return static_cast<int>(interrupt.code);
 }
 
 int run_plan(const PlanCommand& typed, const Session& session) {

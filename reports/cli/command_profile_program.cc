@@ -21,8 +21,8 @@
 #include "reports/cli/commands.h"
 #include "reports/cli/options.h"
 #include "reports/cli/recordings.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/program_run.h"
-#include "tuner/live/worker_process.h"
 
 namespace mptune::reports {
 namespace {
@@ -129,13 +129,9 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
 }
 
 [[noreturn]] void throw_interrupted(std::vector<Process> processes, const std::string& path, bool force) {
-  const bool terminated = tuner::interrupt_flag().load() == SIGTERM;
   keep(processes, path, force);
-  throw Error(terminated ? "terminated" : "interrupted", "mptune",
-              processes.empty()
-                  ? "start the command again"
-                  : "`" + ShellCommand("mptune report").file(path).word("--text").text() + "` shows what was recorded until then",
-              terminated ? ExitCode::terminated : ExitCode::interrupted);
+  const std::string shown = "`" + ShellCommand("mptune report").file(path).word("--text").text() + "` shows what was recorded until then";
+  throw tuner::interrupt_error("mptune", processes.empty() ? "start the command again" : shown);
 }
 
 /// The recording of the process that kept GPUs busy longest; `processes` come ordered by that.

@@ -13,7 +13,7 @@
 #include "reports/cli/program.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/option_names.h"
-#include "tuner/live/worker_process.h"
+#include "tuner/live/interrupt.h"
 
 namespace {
 

@@ -2,14 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "profiler/base/device_pool.h"
 #include "profiler/base/error.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_process.h"
 
 namespace mptune::reports {
@@ -45,6 +48,31 @@ class InterruptRemedy {
 InterruptRemedy& interrupt_remedy() {
   static InterruptRemedy remedy;
   return remedy;
+}
+
+/// Processor time that may still be taken [s].
+double processor_time_left_s() {
+  return tuner::processor_time_limit_s() - tuner::processor_time_s();
+}
+
+constexpr std::chrono::milliseconds kPoll{50};
+
+/// Makes an interrupt of the processor time where that runs out: a command that polls the flag has the rest of it to end.
+void wait_for_interrupt() {
+  const double least_left_s = std::min(3.0, tuner::processor_time_limit_s() / 3);
+  while (tuner::interrupt_flag().load() == 0) {
+    int none = 0;
+    if (processor_time_left_s() < least_left_s) tuner::interrupt_flag().compare_exchange_strong(none, SIGXCPU);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+/// Gives code that polls the flag time to end the command first, and all other code the processor time that is left.
+void wait_for_the_end() {
+  constexpr double kToSayIt = 0.5;  // s of processor time, as this thread may be woken late
+  const bool of_time = tuner::interrupt_flag().load() == SIGXCPU;
+  const auto end = std::chrono::steady_clock::now() + time_to_finish().load();
+  while ((of_time || std::chrono::steady_clock::now() < end) && processor_time_left_s() > kToSayIt) std::this_thread::sleep_for(kPoll);
 }
 
 }  // namespace
@@ -149,14 +177,12 @@ void leave_time_to_finish() {
 
 void start_interrupt_watchdog(bool json) {
   std::thread([json] {
-    while (tuner::interrupt_flag().load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    // Gives code that polls the flag time to end the command first.
-    std::this_thread::sleep_for(time_to_finish().load());
-    const int code = tuner::interrupt_flag().load() == 15 ? 143 : 130;
-    const std::string what = code == 143 ? "terminated" : "interrupted";
-    const std::string remedy = interrupt_remedy().text();
-    write_all(STDERR_FILENO, "mptune: " + what + ": mptune; " + remedy + "\n");
-    if (json) write_all(STDOUT_FILENO, dump(error_json(what, "mptune", remedy, code)));
+    wait_for_interrupt();
+    wait_for_the_end();
+    const tuner::InterruptText text = tuner::interrupt_text(interrupt_remedy().text());
+    const int code = static_cast<int>(text.code);
+    write_all(STDERR_FILENO, "mptune: " + text.what + ": mptune; " + text.remedy + "\n");
+    if (json) write_all(STDOUT_FILENO, dump(error_json(text.what, "mptune", text.remedy, code)));
     _exit(code);
   }).detach();
 }

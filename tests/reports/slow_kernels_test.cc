@@ -33,7 +33,7 @@ Profile with_slow_kernels() {
   return profile;
 }
 
-TEST(SlowKernelsText, NamesLayersSizesAndWorth) {
+TEST(ReplacedKernelsText, NamesLayersSizesAndWorth) {
   const TextStyle style{.width = 120, .unicode = false, .color = false};
   EXPECT_EQ(slow_kernels_text(with_slow_kernels(), style),
             "\n" + heading(style, "Slow kernels") +
@@ -46,7 +46,7 @@ TEST(SlowKernelsText, NamesLayersSizesAndWorth) {
   EXPECT_EQ(slow_kernels_text({}, style), "");
 }
 
-TEST(SlowKernelsJson, HoldsTheSame) {
+TEST(ReplacedKernelsJson, HoldsTheSame) {
   const planner::Json json = slow_kernels_json(with_slow_kernels());
   ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[2]["name"], "layer4.2");

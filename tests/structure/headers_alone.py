@@ -1,19 +1,32 @@
-"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti FLAG...
+"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti... -- FLAG...
 
-Headers that see LibTorch are compiled after LibTorch's types, which are precompiled once: otherwise LibTorch's headers take most of the time.
-So a header that relies on LibTorch for a standard header is not found.
+Headers of the standard library and LibTorch's types are precompiled once and come first: otherwise they take most of the time. So that a header
+includes the standard headers that it uses (or a header of the project does that it includes) is looked up by name.
 """
 import concurrent.futures
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
-compiler, root, kind, *flags = sys.argv[1:]
+split = sys.argv.index("--")
+compiler, root, *kinds = sys.argv[1:split]
+flags = sys.argv[split + 1:]
 root = pathlib.Path(root)
 
-
+# What standard headers declare, by the names that headers of the project use.
+STANDARD = {"vector": "vector", "string": "string", "to_string": "string", "optional": "optional", "nullopt": "optional", "unique_ptr": "memory",
+            "shared_ptr": "memory", "weak_ptr": "memory", "make_unique": "memory", "make_shared": "memory", "function": "functional", "map": "map", "multimap": "map",
+            "pair": "utility", "move": "utility", "forward": "utility", "exchange": "utility", "array": "array", "string_view": "string_view",
+            "atomic": "atomic", "span": "span", "numeric_limits": "limits", "tuple": "tuple", "variant": "variant", "visit": "variant",
+            "mutex": "mutex", "lock_guard": "mutex", "unique_lock": "mutex", "unordered_map": "unordered_map", "set": "set",
+            "exception_ptr": "exception", "exception": "exception", "thread": "thread", "runtime_error": "stdexcept", "logic_error": "stdexcept",
+            "condition_variable": "condition_variable", "deque": "deque", "int64_t": "cstdint", "int32_t": "cstdint", "uint64_t": "cstdint",
+            "uint32_t": "cstdint", "uint8_t": "cstdint", "any_of": "algorithm", "max": "algorithm", "min": "algorithm", "sort": "algorithm"}
+SAME = {"utility": {"map", "vector", "tuple", "unordered_map", "memory", "variant", "optional", "functional", "algorithm", "array", "string", "deque", "set"},
+        "cstdint": {"chrono", "atomic"}, "exception": {"stdexcept"}, "string_view": {"string"}}  # headers that are known to bring another
 OUTSIDE = {"cupti": ("cupti",), "cuda": ("c10/cuda/", "cuda"), "torch": ("torch/", "ATen/", "c10/")}
 
 
@@ -38,10 +51,21 @@ def kind_of(path):
 LANGUAGE = [compiler, "-std=c++20", "-Wall", "-Wextra", *flags]
 
 
-def precompile_torch(folder):
-    """Flags that include LibTorch's types first."""
-    header = pathlib.Path(folder) / "torch_types.h"
-    header.write_text("#include <torch/types.h>\n")
+def missing_standard_headers(path):
+    """Standard headers that a header uses but does not include."""
+    text = re.sub(r"//.*|\"(\\.|[^\"])*\"", "", path.read_text())
+    needed = {STANDARD[name] for name in re.findall(r"\bstd::(?:chrono::|this_thread::|ranges::)?(\w+)", text) if name in STANDARD}
+    there = set(included(path, set()))
+    return sorted(header for header in needed if not there & {header, *SAME.get(header, ())})
+
+
+def precompile(headers, folder):
+    """Flags that include what the headers use of the standard library, and LibTorch's types, first."""
+    names = {name for path in headers for name in included(path, set())}
+    standard = sorted(name for name in names if re.fullmatch("[a-z_]+", name))
+    torch = ["torch/types.h"] if any(name.startswith(OUTSIDE["torch"]) for name in names) else []
+    header = pathlib.Path(folder) / "first.h"
+    header.write_text("".join(f"#include <{name}>\n" for name in standard + torch))
     subprocess.run([*LANGUAGE, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
     return ["-include", str(header)]
 
@@ -54,12 +78,13 @@ def compile_alone(path, first):
 
 
 folders = ["profiler", "planner", "tuner", "reports"]
-headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if kind_of(p) == kind]
-assert headers, f"no {kind} headers below {root}"
+headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if kind_of(p) in kinds]
+assert headers, f"no {kinds} headers below {root}"
+failed = [(path, f"it does not include <{name}>, which it uses") for path in headers for name in missing_standard_headers(path)]
 with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    first = precompile_torch(folder) if kind in ("torch", "cuda") else []
-    failed = [(path, text) for path, code, text in pool.map(compile_alone, headers, [first] * len(headers)) if code]
+    first = precompile(headers, folder)
+    failed += [(path, text) for path, code, text in pool.map(compile_alone, headers, [first] * len(headers)) if code]
 for path, text in failed:
     print(f"{path} does not compile alone:\n{text}")
-print(f"{len(headers) - len(failed)} of {len(headers)} {kind} headers compile alone")
+print(f"{len(headers) - len({path for path, _ in failed})} of {len(headers)} {' and '.join(kinds)} headers compile alone")
 sys.exit(1 if failed else 0)

@@ -6,6 +6,7 @@
 #include "planner/plan_file.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_death.h"
 
 namespace mptune::tuner {

@@ -1,15 +1,16 @@
 #include "tuner/live/worker_death.h"
 
 #include <sys/klog.h>
-#include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <set>
 
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "tuner/live/interrupt.h"
 
 namespace mptune::tuner {
 namespace {
@@ -24,11 +25,6 @@ std::string kernel_log() {
   const int read = ::klogctl(kReadAll, log.data(), size);
   log.resize(as_index(std::max(read, 0)));
   return log;
-}
-
-double processor_time_limit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_CPU, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? static_cast<double>(limit.rlim_cur) : 0;
 }
 
 std::string how_it_ended(const WorkerEnd& end) {
@@ -87,7 +83,8 @@ DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& mod
   DeathCircumstances circumstances;
   circumstances.plug_in = plug_in_of(model);
   circumstances.out_of_memory = end.signal == SIGKILL && killed_for_memory(kernel_log(), end.process);
-  circumstances.processor_time_limit_s = processor_time_limit();
+  const double limit_s = processor_time_limit_s();
+  circumstances.processor_time_limit_s = std::isfinite(limit_s) ? limit_s : 0;
   return circumstances;
 }
 

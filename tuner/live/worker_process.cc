@@ -19,6 +19,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/spawn.h"
 #include "tuner/live/worker_death.h"
 #include "tuner/trial/plan_failed.h"
@@ -306,32 +307,10 @@ std::variant<Reply, WorkerEnd> WorkerProcess::next(double timeout_s, const std::
   }
 }
 
-std::atomic<int>& interrupt_flag() {
-  static std::atomic<int> flag{0};
-  static_assert(std::atomic<int>::is_always_lock_free);
-  return flag;
-}
-
-void install_interrupt_handlers() {
-  // Constructed here: a signal handler must not construct it.
-  interrupt_flag().store(0);
-  struct sigaction action {};
-  action.sa_handler = [](int signal) {
-    int none = 0;
-    if (!interrupt_flag().compare_exchange_strong(none, signal)) ::_exit(128 + signal);
-  };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
-
 namespace {
 
 [[noreturn]] void throw_end(const WorkerEnd& end, const Request& request) {
-  if (end.interrupted) {
-    const bool terminated = interrupt_flag().load() == SIGTERM;
-    throw Error(terminated ? "terminated" : "interrupted", "mptune-worker", "start the command again",
-                terminated ? ExitCode::terminated : ExitCode::interrupted);
-  }
+  if (end.interrupted) throw interrupt_error("mptune-worker", "start the command again");
   const std::string model = std::visit([](const auto& any) { return any.setup.model; }, request);
   throw death_of(end, circumstances_of(end, model));
 }

@@ -59,16 +59,11 @@ class WorkerProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Number of the signal (SIGINT, SIGTERM) that asked this process to end, 0: none. Set by the handlers that install_interrupt_handlers
-/// sets; a second signal ends the process at once.
-[[nodiscard]] std::atomic<int>& interrupt_flag();
-void install_interrupt_handlers();
-
 /// Throws what the worker says: PlanFailed where a plan's failure is the reason, else Error.
 [[noreturn]] void throw_failed(const Failed& failed);
 
 /// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
-/// interrupt an Error with ExitCode::interrupted or terminated; any other end what worker_death.h says.
+/// interrupt what interrupt_error() says; any other end what worker_death.h says.
 void call_worker(const Request& request, const WaitOptions& wait, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune::tuner

@@ -6,6 +6,7 @@
 #include "planner/partition/partition.h"
 #include "profiler/base/index.h"
 #include "tests/planner/partition/problems.h"
+#include "tests/support/cases.h"
 
 namespace mptune::planner {
 namespace {
@@ -63,7 +64,7 @@ class Draw {
 
 TEST(PartitionBruteForce, AThousandChains) {
   Draw draw(1);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < testing::cases(1000); ++round) {
     SCOPED_TRACE(round);
     const int stages = draw.between(1, 5);
     const CostModel cost(testing::random_chain(draw.random, draw.between(stages, 9), stages));
@@ -79,7 +80,7 @@ TEST(PartitionBruteForce, AThousandChains) {
 // Layers of two kinds, outputs and activations of a few sizes: plans tie in their step, then in what they copy.
 TEST(PartitionBruteForce, Ties) {
   Draw draw(10);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < testing::cases(1000); ++round) {
     SCOPED_TRACE(round);
     const int stages = draw.between(3, 5);
     const int layers = draw.between(7, 9);

@@ -9,6 +9,7 @@
 #include "profiler/base/error.h"
 #include "tests/planner/pool_profiles.h"
 #include "tests/planner/search/spaces.h"
+#include "tests/support/cases.h"
 
 namespace mptune::planner {
 namespace {
@@ -57,7 +58,7 @@ PoolShape random_pool(std::mt19937& random, int layers) {
 
 TEST(Divisions, AnswerIsTheBestOfAllFixedDivisions) {
   std::mt19937 random(18);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < testing::cases(40); ++i) {
     const int layers = std::uniform_int_distribution<int>(1, 5)(random);
     const PoolShape pool = random_pool(random, layers);
     const Profile profile = with_pool_devices(measured_pool(pool, testing::random_factors(random, layers)));
@@ -76,7 +77,7 @@ TEST(Divisions, AnswerIsTheBestOfAllFixedDivisions) {
 
 TEST(Divisions, AnswerIsTheBestOfAllFixedDivisionsWithEverySchedule) {
   std::mt19937 random(19);
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < testing::cases(12); ++i) {
     const int layers = std::uniform_int_distribution<int>(2, 4)(random);
     PoolShape pool = random_pool(random, layers);
     pool.cores = 2 + i % 3;

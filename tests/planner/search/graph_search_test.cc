@@ -16,6 +16,7 @@
 #include "tests/planner/graphs.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/search/spaces.h"
+#include "tests/support/cases.h"
 
 namespace mptune::planner {
 namespace {
@@ -72,7 +73,7 @@ TEST(GraphSearch, ComesNearToBruteForce) {
   std::mt19937 random(61);
   int equal = 0;
   double worst = 0;
-  constexpr int kRounds = 12;
+  constexpr int kRounds = testing::cases(12);
   for (int round = 0; round < kRounds; ++round) {
     testing::ProfileShape shape = testing::random_shape(random, 6, 2);
     const Profile profile = testing::with_random_edges(testing::make_profile(shape, testing::random_factors(random, 6)), random);

@@ -14,6 +14,7 @@
 #include "profiler/base/index.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/search/spaces.h"
+#include "tests/support/cases.h"
 
 namespace mptune::testing {
 namespace {
@@ -89,7 +90,7 @@ double least_over_warm_ups_and_cuts(const Drawn& given) {
 }
 
 TEST(SearchLaws, NoWarmUpsAndCutsAreFasterThanTheAnswer) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (int seed = 0; seed < testing::cases(500); ++seed) {
     const Drawn given = drawn(seed, seed % 5 == 0 ? 10 : 6, 3, 5);
     const SearchResult result = given.answer();
     EXPECT_TRUE(result.complete) << seed;
@@ -98,7 +99,7 @@ TEST(SearchLaws, NoWarmUpsAndCutsAreFasterThanTheAnswer) {
 }
 
 TEST(SearchLaws, FasterLinksSmallerCostsMoreMemoryAndMoreChoiceAreNeverSlower) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (int seed = 0; seed < testing::cases(500); ++seed) {
     const Drawn given = drawn(seed, 5, 3, 5);
     const double step_s = given.step_s();
     Drawn other = given;
@@ -119,7 +120,7 @@ TEST(SearchLaws, FasterLinksSmallerCostsMoreMemoryAndMoreChoiceAreNeverSlower) {
 
 TEST(SearchLaws, MoreMemoryIsNeverSlower) {
   int slower = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (int seed = 0; seed < testing::cases(500); ++seed) {
     Drawn given = drawn(seed, 5, 3, 5);
     const double free_s = given.step_s();
     const CostModel cost(make_profile(given.shape, given.factors));
@@ -136,12 +137,12 @@ TEST(SearchLaws, MoreMemoryIsNeverSlower) {
       slower += step_s > free_s ? 1 : 0;
     }
   }
-  EXPECT_GT(slower, 100);
+  EXPECT_GT(slower, testing::cases(100));
 }
 
 // What is recomputed early takes time that a device may have to wait anyway; nothing makes the rest of the step shorter.
 TEST(SearchLaws, RecomputationIsNeverFaster) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (int seed = 0; seed < testing::cases(500); ++seed) {
     const Drawn given = drawn(seed, 5, 3, 5);
     const CostModel cost(make_profile(given.shape, given.factors));
     Plan plan = given.answer().ranked.at(0).plan;

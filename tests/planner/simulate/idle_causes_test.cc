@@ -10,6 +10,7 @@
 #include "profiler/analyze/replay.h"
 #include "profiler/base/index.h"
 #include "tests/planner/profiles.h"
+#include "tests/support/cases.h"
 
 namespace mptune::planner {
 namespace {
@@ -166,7 +167,7 @@ TEST(IdleCauses, WhatChangesFromStepToStepIsJitter) {
 TEST(IdleCauses, SumsHoldOnRandomSchedules) {
   std::mt19937 random(11);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  for (int round = 0; round < 10'000; ++round) {
+  for (int round = 0; round < testing::cases(10'000); ++round) {
     const int stages = draw(1, 4);
     const int replicas = draw(1, 2);
     const int m = draw(1, 4) * replicas;

@@ -31,7 +31,7 @@ Profile some_slow() {
   return profile;
 }
 
-TEST(SlowKernels, AreTheCostsThatReplacingChanges) {
+TEST(ReplacedKernels, AreTheCostsThatReplacingChanges) {
   const auto kernels = slow_kernels(some_slow());
   ASSERT_EQ(kernels.size(), 1U);
   EXPECT_EQ(kernels[0].device_class, 1);
@@ -41,7 +41,7 @@ TEST(SlowKernels, AreTheCostsThatReplacingChanges) {
   EXPECT_EQ(kernels[0].replaced_seconds, 4);
 }
 
-TEST(SlowKernels, OfTheWholeModelCountTheOtherLayers) {
+TEST(ReplacedKernels, OfTheWholeModelCountTheOtherLayers) {
   const Profile profile = some_slow();
   const auto sums = whole_model(profile, slow_kernels(profile));
   ASSERT_EQ(sums.size(), 1U);
@@ -51,7 +51,7 @@ TEST(SlowKernels, OfTheWholeModelCountTheOtherLayers) {
   EXPECT_EQ(sums[0].replaced_seconds, 10);
 }
 
-TEST(SlowKernels, AreComparedInTheSameMemoryFormat) {
+TEST(ReplacedKernels, AreComparedInTheSameMemoryFormat) {
   Profile profile = some_slow();
   DeviceClass last = profile.classes[0];
   last.variant.memory_format = MemoryFormat::channels_last;
@@ -68,7 +68,7 @@ TEST(SlowKernels, AreComparedInTheSameMemoryFormat) {
   EXPECT_EQ(kernels[1].replaced_seconds, 3);
 }
 
-TEST(SlowKernels, AreNoneWhereNoneWereReplaced) {
+TEST(ReplacedKernels, AreNoneWhereNoneWereReplaced) {
   Profile profile = some_slow();
   profile.classes.pop_back();
   EXPECT_TRUE(slow_kernels(profile).empty());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_process.h"
 
 namespace mptune::tuner {

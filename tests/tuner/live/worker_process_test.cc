@@ -14,6 +14,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/tuner_fakes.h"
 #include "tests/tuner/live/worker_fixture.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/trial/plan_failed.h"
 

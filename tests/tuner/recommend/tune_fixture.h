@@ -10,6 +10,7 @@
 
 #include "profiler/base/error.h"
 #include "tests/support/tuner_fakes.h"
+#include "tuner/live/interrupt.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/tune.h"
 

@@ -59,7 +59,7 @@ Step step_of(const Model& model, const Batch& batch, int microbatches, bool repl
   return step;
 }
 
-TEST(SlowKernels, APlanReplacesThemAndDiffersByRounding) {
+TEST(ReplacedKernels, APlanReplacesThemAndDiffersByRounding) {
   const Model model = two_convolutions();
   const Batch batch = synthetic_batch(model.sample(), 16, 0);
   for (const char* recompute : {"none", "all"}) {
@@ -73,7 +73,7 @@ TEST(SlowKernels, APlanReplacesThemAndDiffersByRounding) {
   }
 }
 
-TEST(SlowKernels, WithoutAnyAPlanChangesNoBit) {
+TEST(ReplacedKernels, WithoutAnyAPlanChangesNoBit) {
   const Model model = two_convolutions();
   const Batch batch = synthetic_batch(model.sample(), 16, 0);
   const Step plain = step_of(model, batch, 1, false, "none"), replaced = step_of(model, batch, 1, true, "none");
