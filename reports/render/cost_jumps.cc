@@ -33,7 +33,10 @@ std::string cause_text(const Profile& profile, const CostJump& jump) {
   const LayerOperator* larger = operator_at(profile, jump, jump.larger_samples);
   if (here == nullptr) return "";
   std::string text = operator_text(*here);
-  if (larger != nullptr) text += fmt::format(", at {} samples {}", jump.larger_samples, operator_text(*larger));
+  if (larger != nullptr) {
+    text += larger->name == here->name ? fmt::format(" ({:.0f} % at {} samples)", 100 * larger->share, jump.larger_samples)
+                                       : fmt::format(", at {} samples {}", jump.larger_samples, operator_text(*larger));
+  }
   if (here->replaced_seconds > 0)
     text +=
         fmt::format("; {} instead of {} with slow kernels replaced", format_seconds(here->replaced_seconds), format_seconds(here->seconds));

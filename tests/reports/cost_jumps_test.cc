@@ -1,6 +1,6 @@
 #include "reports/render/cost_jumps.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "profiler/base/units.h"
 
@@ -43,6 +43,9 @@ TEST(CostJumpsText, NamesLayerSizesFactorOperatorsAndWorth) {
                 "    0  layer4.0        8       16   4.0 times         75 %  cpu/1\n"
                 "  61 % in aten::_slow_conv2d_backward, at 16 samples 80 % in aten::convolution_backward; 10.2 ms instead of 41.0 ms with\n"
                 "  slow kernels replaced\n");
+  profile.operators[1].name = profile.operators[0].name;
+  EXPECT_THAT(cost_jumps_text(profile, style),
+              ::testing::HasSubstr("\n  61 % in aten::_slow_conv2d_backward (80 % at 16 samples); 10.2 ms"));
   EXPECT_EQ(cost_jumps_text({}, style), "");
 }
 
