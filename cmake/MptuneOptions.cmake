@@ -27,9 +27,8 @@ if(MPTUNE_WERROR)
 endif()
 if(MPTUNE_SANITIZE)
   # The checks' own branches make GCC warn falsely of uninitialised values in its library; the other presets keep that warning.
-  # Null pointers and accesses beyond an object end at the address sanitizer; checks of their own take a third of the compilation.
-  target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize=null,object-size
-                                                  -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+                                                  -Wno-maybe-uninitialized)
   target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
 elseif(MPTUNE_SANITIZE_THREADS)
   target_compile_options(mptune_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)

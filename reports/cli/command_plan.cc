@@ -18,6 +18,7 @@
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/interrupt_watchdog.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
@@ -27,7 +28,6 @@
 #include "reports/cli/plan_output.h"
 #include "reports/cli/plan_placement.h"
 #include "reports/cli/progress.h"
-#include "reports/cli/worker_calls.h"
 #include "reports/follow_up.h"
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
@@ -293,6 +293,11 @@ void add_assumed_halves(const Found& found, const CostModel& cost, PlanInput& in
         "half of a backward for the gradients of inputs and half for those of weights: the profile has the whole only");
 }
 
+/// What the user has and can do after an interrupt.
+std::string best_so_far(const std::string& path) {
+  return path + " is the best plan found so far; start the command again to search on to the end";
+}
+
 int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, const std::string& objective, bool recorded,
                const Session& session) {
   const Profile& profile = input.profile;
@@ -306,7 +311,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   PlanFile file = planner::found_plan_file(found.result, profile, now, compared_with);
   file.training = input.training;
   save_plan_file(file, path, command.output.force);
-  set_interrupt_remedy(path + " is the best plan found so far; start the command again to search on to the end");
+  set_interrupt_remedy(best_so_far(path));
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
   if (found.objective) report.lower_bound_s = 0;
@@ -315,8 +320,8 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   session.result(render_plan(report, session.style, session.options.verbose ? Listing::all : Listing::few),
                  plan_json(found, report, objective, input, path));
   if (!SearchLimit::interrupted()) return 0;
-  const tuner::InterruptText interrupt = tuner::interrupt_text("start the command again to search on to the end");
-  session.warn(interrupt.what + ": " + path + " is the best plan found so far; " + interrupt.remedy);
+  const tuner::InterruptText interrupt = tuner::interrupt_text(best_so_far(path));
+  session.warn(interrupt.what + ": " + interrupt.remedy);
   return static_cast<int>(interrupt.code);
 }
 

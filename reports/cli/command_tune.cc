@@ -18,6 +18,7 @@
 #include "profiler/store/store.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
+#include "reports/cli/interrupt_watchdog.h"
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"

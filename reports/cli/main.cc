@@ -10,8 +10,8 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
+#include "reports/cli/interrupt_watchdog.h"
 #include "reports/cli/program.h"
-#include "reports/cli/worker_calls.h"
 #include "reports/render/option_names.h"
 #include "tuner/live/interrupt.h"
 

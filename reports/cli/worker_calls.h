@@ -38,13 +38,4 @@ void warn_of_unknown_module(const Session& session, const std::string& name, con
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
                        bool strict);
 
-/// Ends the process within a second of a signal, if running work does not poll the interrupt flag (a long search).
-/// Prints the line of an interrupted command, and its object under --json. Interrupts the command, too, before its processor time is used
-/// up (ulimit -t), where the kernel would end it without a word.
-void start_interrupt_watchdog(bool json);
-/// From now on an interrupted command says so in place of "start the command again".
-void set_interrupt_remedy(const std::string& remedy);
-/// For a command that polls the interrupt flag and then writes what it has: leaves it 5 s for that.
-void leave_time_to_finish();
-
 }  // namespace mptune::reports

@@ -18,15 +18,16 @@ root = pathlib.Path(root)
 
 # What standard headers declare, by the names that headers of the project use.
 STANDARD = {"vector": "vector", "string": "string", "to_string": "string", "optional": "optional", "nullopt": "optional", "unique_ptr": "memory",
-            "shared_ptr": "memory", "weak_ptr": "memory", "make_unique": "memory", "make_shared": "memory", "function": "functional", "map": "map", "multimap": "map",
-            "pair": "utility", "move": "utility", "forward": "utility", "exchange": "utility", "array": "array", "string_view": "string_view",
+            "shared_ptr": "memory", "weak_ptr": "memory", "make_unique": "memory", "make_shared": "memory", "function": "functional", "map": "map",
+            "multimap": "map", "pair": "utility", "move": "utility", "forward": "utility", "exchange": "utility", "array": "array", "string_view": "string_view",
             "atomic": "atomic", "span": "span", "numeric_limits": "limits", "tuple": "tuple", "variant": "variant", "visit": "variant",
             "mutex": "mutex", "lock_guard": "mutex", "unique_lock": "mutex", "unordered_map": "unordered_map", "set": "set",
             "exception_ptr": "exception", "exception": "exception", "thread": "thread", "runtime_error": "stdexcept", "logic_error": "stdexcept",
             "condition_variable": "condition_variable", "deque": "deque", "int64_t": "cstdint", "int32_t": "cstdint", "uint64_t": "cstdint",
             "uint32_t": "cstdint", "uint8_t": "cstdint", "any_of": "algorithm", "max": "algorithm", "min": "algorithm", "sort": "algorithm"}
-SAME = {"utility": {"map", "vector", "tuple", "unordered_map", "memory", "variant", "optional", "functional", "algorithm", "array", "string", "deque", "set"},
-        "cstdint": {"chrono", "atomic"}, "exception": {"stdexcept"}, "string_view": {"string"}}  # headers that are known to bring another
+# Headers that bring another.
+SAME = {"utility": {"algorithm", "array", "deque", "functional", "map", "memory", "optional", "set", "string", "tuple", "unordered_map", "variant", "vector"},
+        "cstdint": {"chrono", "atomic"}, "exception": {"stdexcept"}, "string_view": {"string"}}
 OUTSIDE = {"cupti": ("cupti",), "cuda": ("c10/cuda/", "cuda"), "torch": ("torch/", "ATen/", "c10/")}
 
 

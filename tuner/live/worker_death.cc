@@ -34,7 +34,7 @@ std::string how_it_ended(const WorkerEnd& end) {
 
 Error killed(const WorkerEnd& end, const DeathCircumstances& circumstances, const std::string& where) {
   const double limit_s = circumstances.processor_time_limit_s;
-  if (limit_s > 0 && (end.signal == SIGXCPU || end.processor_time_s >= limit_s)) {
+  if (std::isfinite(limit_s) && (end.signal == SIGXCPU || end.processor_time_s >= limit_s)) {
     return {"mptune-worker used all the processor time that it may, " + std::to_string(static_cast<long>(limit_s)) + " s", where,
             "raise the limit (ulimit -t)", ExitCode::environment};
   }
@@ -83,8 +83,7 @@ DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& mod
   DeathCircumstances circumstances;
   circumstances.plug_in = plug_in_of(model);
   circumstances.out_of_memory = end.signal == SIGKILL && killed_for_memory(kernel_log(), end.process);
-  const double limit_s = processor_time_limit_s();
-  circumstances.processor_time_limit_s = std::isfinite(limit_s) ? limit_s : 0;
+  circumstances.processor_time_limit_s = processor_time_limit_s();
   return circumstances;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "profiler/base/error.h"
@@ -9,9 +10,9 @@ namespace mptune::tuner {
 
 /// What a worker's death says beside its status.
 struct DeathCircumstances {
-  std::string plug_in = {};           ///< file of the model, if it is a plug-in; "" else
-  bool out_of_memory = false;         ///< the kernel's log says that it killed the worker for lack of memory
-  double processor_time_limit_s = 0;  ///< of the process (ulimit -t); 0: none
+  std::string plug_in = {};    ///< file of the model, if it is a plug-in; "" else
+  bool out_of_memory = false;  ///< the kernel's log says that it killed the worker for lack of memory
+  double processor_time_limit_s = std::numeric_limits<double>::infinity();  ///< of the process (ulimit -t); infinity: any
 };
 
 /// The file of a model that is a plug-in: "./libnet.so" of "./libnet.so:width=3"; "" for other models.
