@@ -25,8 +25,6 @@ function(mptune_test name)
   endif()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE mptune_options ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
-  # A quarter less time to compile; what is tested keeps its own level.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${name} PRIVATE
     MPTUNE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MPTUNE_BINARY_DIR="${CMAKE_BINARY_DIR}" MPTUNE_PYTHON="${MPTUNE_PYTHON}")
   if(TEST_TORCH)
