@@ -27,6 +27,6 @@ step "build, thread sanitizer"
 cmake --preset tsan
 cmake --build --preset tsan
 step "the runtime's tests under the thread sanitizer"
-ctest --preset tsan -L unit --timeout 900
+ctest --preset tsan -L unit -j "$(nproc)" --timeout 900
 step "fuzzing of the readers"
 ctest --preset asan -L slow -R "^fuzz\\." -j "$(nproc)"

@@ -17,9 +17,11 @@
 #include "profiler/store/store.h"
 #include "tuner/finalists.h"
 #include "tuner/live/interrupt.h"
+#include "tuner/no_result.h"
 #include "tuner/retry.h"
 #include "tuner/search/refit.h"
 #include "tuner/search/trial_search.h"
+#include "tuner/trial_times.h"
 
 namespace mptune::tuner {
 namespace {
@@ -31,17 +33,10 @@ constexpr double kSearchShare = 0.1;
 constexpr double kSearchAgainShare = 0.05;
 constexpr double kOutlookShare = 0.02;  // of the budget: what other numbers of devices would do
 constexpr double kRecordShare = 0.15;   // of the budget, at most
-constexpr int kRecordSteps = 12;        // warm-up, unrecorded and recorded
 constexpr double kRecordMargin = 1.25;
-// Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
-constexpr double kBuildShare = 0.5;
 constexpr int kLeastFinalRounds = 12;
 constexpr int kFewFinalRounds = 6;  // what a verdict needs; see rounds_to_leave
 constexpr int kMostFinalRounds = 40;
-constexpr int kWarmUp = 1;
-constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
-constexpr int kLeastRounds = 2;
-constexpr int kMostRounds = 10;
 constexpr int kMostKilled = 2;  // the machine may be out of memory, which harms other programs
 
 class Tuner {
@@ -66,7 +61,7 @@ class Tuner {
     if (needs_final_ || !retry_.empty() || !std::ranges::all_of(baselines_, [&](const NamedPlan& one) { return settled(one.plan); })) {
       try_baselines();
       explore();
-      if (needs_final_ || measured_ > 0) {
+      if (needs_final_ || times_.trials() > 0) {
         remove_old_traces();
         run_final();
       }
@@ -85,8 +80,6 @@ class Tuner {
   void report_progress(const std::string& what) const {
     if (services_.progress) services_.progress(what, std::clamp(elapsed() / std::max(options_.budget_s, 1e-9), 0.0, 1.0));
   }
-  /// Mean time of a worker in this run that is not spent in steps [s]: start-up above all.
-  [[nodiscard]] double overhead() const { return measured_ == 0 ? 0 : overhead_s_ / measured_; }
   /// How many times the predicted step the plans of this run took, where other programs load the machine; at least 1.
   [[nodiscard]] double slowdown() const {
     std::vector<double> ratios;
@@ -95,7 +88,7 @@ class Tuner {
         ratios.push_back(*step / trials_[i].prediction->step_s);
     return ratios.empty() ? 1 : std::max(1.0, median(std::move(ratios)));
   }
-  [[nodiscard]] double record_cost(const Plan& plan) const { return overhead() + kRecordSteps * step_of(plan); }
+  [[nodiscard]] double record_cost(const Plan& plan) const { return times_.recording_s(step_of(plan)); }
 
   /// Time to leave for traces of the fastest plan so far, the fastest pipeline and the naive plan. A trace that would exceed the share left
   /// for traces is not counted, but where a finished study is resumed, which promised them.
@@ -116,12 +109,10 @@ class Tuner {
     return reserve;
   }
 
-  /// Expected time of a series with so many rounds of `entries`, start-up and warm-up included [s].
   [[nodiscard]] double series_cost(const std::vector<Series::Entry>& entries, int rounds) const {
-    double round = 0;
-    for (const Series::Entry& entry : entries) round += step_of(entry.plan);
-    const double builds = entries.empty() ? 0 : static_cast<double>(entries.size()) - 1;
-    return overhead() * (1 + kBuildShare * builds) + round * (kWarmUp + rounds);
+    std::vector<double> steps_s;
+    for (const Series::Entry& entry : entries) steps_s.push_back(step_of(entry.plan));
+    return times_.series_s(steps_s, rounds);
   }
 
   // ---- what is known ----
@@ -186,9 +177,9 @@ class Tuner {
       const double expected = slowdown() * (prediction ? prediction->step_s : 0);
       if (left() <= 0) break;
       // Leaves time for one round of the last series with this baseline in it.
-      const double final_s = series_cost(final_entries(), 1) + expected * (kWarmUp + 1);
+      const double final_s = series_cost(final_entries(), 1) + expected * (TrialTimes::kWarmUp + 1);
       const double reserve_s = needs_final_ ? 0 : record_reserve();
-      if ((measured_ > 0 || !needs_final_) && left() < trial_cost(expected) + final_s + reserve_s) continue;
+      if ((times_.trials() > 0 || !needs_final_) && left() < times_.trial_s(expected) + final_s + reserve_s) continue;
       try_plan(baseline.name, baseline.plan, prediction, left() - final_s);
     }
   }
@@ -218,7 +209,7 @@ class Tuner {
       }
       const double free_s = left() - series_cost(final_entries(), rounds_to_leave(candidate->plan)) - record_reserve();
       const auto prediction = prediction_of(candidate->plan);
-      if (free_s < trial_cost(slowdown() * prediction.value_or(candidate->prediction).step_s)) break;
+      if (free_s < times_.trial_s(slowdown() * prediction.value_or(candidate->prediction).step_s)) break;
       const Trial& trial = try_plan(kCandidateName, candidate->plan, prediction, free_s);
       search.observe(trial);
       learn(search);
@@ -257,12 +248,12 @@ class Tuner {
     }
     Series series;
     series.entries = entries;
-    series.warm_up = kWarmUp;
+    series.warm_up = TrialTimes::kWarmUp;
     series.rounds = kMostFinalRounds;
     series.step_limit_s = 0;
     for (const Series::Entry& entry : entries) {
-      series.step_limit_s =
-          std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
+      series.step_limit_s = std::max(
+          series.step_limit_s, TrialTimes::step_limit_s(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
     series.budget_s = std::max(0.0, left() - record_reserve());
     report_progress("final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");
@@ -363,29 +354,22 @@ class Tuner {
   }
 
   // ---- one trial ----
-  [[nodiscard]] static int rounds_for(double expected_s) {
-    if (expected_s <= 0) return kLeastRounds;
-    return static_cast<int>(std::clamp(std::ceil(kTrialSeconds / expected_s), double{kLeastRounds}, double{kMostRounds}));
-  }
-  [[nodiscard]] double trial_cost(double expected_s) const { return overhead() + expected_s * (kWarmUp + rounds_for(expected_s)); }
-  [[nodiscard]] static double step_limit(double expected_s) { return std::max(30.0, 10 * expected_s); }
-
   const Trial& try_plan(const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction, double budget_s) {
     if (interrupt_flag().load() != 0) throw_interrupted();
     report_progress(name == kCandidateName ? "candidate: " + describe(plan) : "baseline " + name);
     const double expected = prediction ? prediction->step_s : 0;
     Series series;
     series.entries = {{name, plan, prediction}};
-    series.warm_up = kWarmUp;
-    series.rounds = rounds_for(expected);
+    series.warm_up = TrialTimes::kWarmUp;
+    series.rounds = TrialTimes::rounds_for(expected);
     series.budget_s = std::max(0.0, budget_s);
-    series.step_limit_s = step_limit(expected);
+    series.step_limit_s = TrialTimes::step_limit_s(expected);
     const double before = elapsed();
     const auto excess = excess_on_sleeping_devices(plan, prediction);
     Trial trial = excess ? Trial{.name = name, .plan_key = plan_key(plan), .plan = plan, .prediction = prediction, .outcome = *excess}
                          : std::move(services_.runner->run(series).front());
     if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
-    note_overhead(trial, elapsed() - before);
+    times_.note(trial, elapsed() - before);
     trial.series = study_.next_series();
     study_.add(trial);
     retry_.erase(trial.plan_key);
@@ -410,14 +394,6 @@ class Tuner {
     return std::nullopt;
   }
 
-  void note_overhead(const Trial& trial, double took_s) {
-    const auto step = measured_step(trial);
-    if (!step) return;  // a plan that crashed or hung says nothing about start-up time
-    const double steps = *step * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
-    overhead_s_ += std::max(0.0, took_s - steps);
-    ++measured_;
-  }
-
   // ---- failures ----
   /// Ends a run whose budget is spent before its next phase, rather than to exceed it by the whole of that phase.
   void require_time(const std::string& phase) const {
@@ -427,26 +403,7 @@ class Tuner {
 
   [[noreturn]] void throw_interrupted() const { throw interrupt_error(study_.folder(), "every finished trial is kept"); }
 
-  [[noreturn]] void refuse_without_measurement() const {
-    const bool memory_alone = std::all_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
-      return std::holds_alternative<OutOfMemory>(trial.outcome) || std::holds_alternative<Infeasible>(trial.outcome);
-    });
-    if (search_.ranked.empty() || (memory_alone && !trials_.empty())) {
-      const std::string excess = search_.smallest_excess_bytes > 0
-                                     ? ": the nearest plan needs " + std::to_string(search_.smallest_excess_bytes) + " bytes more"
-                                     : std::string();
-      throw Error("no plan fits into memory" + excess, search_.smallest_excess_device.empty() ? "--memory" : search_.smallest_excess_device,
-                  "raise --memory, lower --batch, or give more devices", ExitCode::infeasible);
-    }
-    if (trials_.empty()) {
-      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget", ExitCode::no_result);
-    }
-    const Trial& last = trials_.back();
-    const bool diverges = std::holds_alternative<NonFinite>(last.outcome);
-    const std::string alone = services_.keep_failed ? "`" + services_.keep_failed(last) + "` shows what fails" : "run the plan by itself";
-    throw Error("no plan could be measured: " + outcome_text(last.outcome), describe(last.plan),
-                diverges ? "lower --lr or check the data" : alone, ExitCode::no_result);
-  }
+  [[noreturn]] void refuse_without_measurement() const { throw no_result(search_, trials_, services_.keep_failed); }
 
   const TuneOptions& options_;
   Study& study_;
@@ -462,8 +419,7 @@ class Tuner {
   std::set<std::string> retry_;  // keys of plans whose failure in an earlier run may be gone; this run has not tried them yet
   std::size_t first_ = 0;        // trial of this run
   bool needs_final_ = true;      // the study has no last series, or one that lacks plans
-  double overhead_s_ = 0;
-  int measured_ = 0;  // trials of this run
+  TrialTimes times_;             // of this run's trials
 };
 
 }  // namespace

@@ -18,13 +18,13 @@ double steady_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double process_s() {
+}  // namespace
+
+double processor_time_s() {
   timespec time{};
   if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) return 0;
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
-
-}  // namespace
 
 std::optional<MachineUse> use_in(std::string_view proc_stat, const std::vector<int>& cores, double ticks_per_second) {
   std::istringstream lines{std::string(proc_stat)};
@@ -49,7 +49,7 @@ std::optional<MachineUse> machine_use(const std::vector<int>& cores) {
   text << file.rdbuf();
   std::optional<MachineUse> use = use_in(text.str(), cores, static_cast<double>(::sysconf(_SC_CLK_TCK)));
   if (!use) return std::nullopt;
-  use->own_s = process_s();
+  use->own_s = processor_time_s();
   use->wall_s = steady_s();
   return use;
 }

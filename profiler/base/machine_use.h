@@ -14,6 +14,9 @@ struct MachineUse {
   double wall_s = 0;    ///< steady clock
 };
 
+/// Processor time of this process so far, all threads together [s].
+[[nodiscard]] double processor_time_s();
+
 /// Empty where the kernel does not tell (no /proc/stat, or not for these cores). Resolution of the cores' times: a clock tick, mostly 10
 /// ms.
 [[nodiscard]] std::optional<MachineUse> machine_use(const std::vector<int>& cores);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "profiler/base/machine_use.h"
 #include "reports/render/json.h"
 #include "tuner/live/interrupt.h"
 
@@ -49,7 +50,7 @@ InterruptRemedy& interrupt_remedy() {
 
 /// Processor time that may still be taken [s].
 double processor_time_left_s() {
-  return tuner::processor_time_limit_s() - tuner::processor_time_s();
+  return tuner::processor_time_limit_s() - processor_time_s();
 }
 
 constexpr std::chrono::milliseconds kPoll{50};

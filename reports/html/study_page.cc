@@ -123,7 +123,7 @@ std::string baselines_content(const tuner::Recommendation& all) {
         all.best_pipeline->peak_bytes);
   for (const tuner::BaselineResult& baseline : all.baselines) {
     const bool same = baseline.trial.plan_key == best.trial.plan_key;
-    const std::string speedup = same ? "same plan" : format_speedup(baseline.speedup);
+    const std::string speedup = format_speedup_over(baseline, best);
     add(row_of(baseline.name, describe(baseline.trial.plan), baseline.step_s, baseline.step_ci95_s, same ? speedup : ""), speedup,
         baseline.peak_bytes);
   }

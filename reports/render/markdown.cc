@@ -50,7 +50,7 @@ std::string comparison_of(const tuner::Recommendation& all) {
   add("recommended", all.recommended, "");
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     add("best_pipeline", *all.best_pipeline, "");
-  for (const tuner::BaselineResult& baseline : all.baselines) add(baseline.name, baseline, format_speedup(baseline.speedup));
+  for (const tuner::BaselineResult& baseline : all.baselines) add(baseline.name, baseline, format_speedup_over(baseline, all.recommended));
   for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
     rows.push_back({baseline.name, "-", "-", unmeasured_text(baseline), "-"});
   return section("Step time and speed-up of the recommendation") +

@@ -33,7 +33,7 @@ struct ComparisonRow {
   std::string name;
   double step_s = 0;
   Interval step_ci95_s;
-  std::string speedup;  ///< "1.52x [1.50, 1.54] FAST", "" for the reference
+  std::string speedup;  ///< "1.52x [1.50, 1.54] FAST" or "same plan", "" for the reference
   std::vector<std::int64_t> peak_bytes;
   bool reference = false;  ///< what the others are compared with
   std::string note{};      ///< stands in place of the step where there is none

@@ -86,7 +86,7 @@ std::string comparison(const tuner::Recommendation& all, const TextStyle& style)
     rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
   for (const tuner::BaselineResult& baseline : all.baselines) {
     const Interval known = known_interval(baseline.step_ci95_s, baseline.step_s, rounds_of(baseline.trial));
-    rows.push_back({baseline.name, baseline.step_s, known, format_speedup(baseline.speedup), baseline.peak_bytes, false, ""});
+    rows.push_back({baseline.name, baseline.step_s, known, format_speedup_over(baseline, all.recommended), baseline.peak_bytes, false, ""});
   }
   for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
     rows.push_back({baseline.name, 0, {}, "", {}, false, unmeasured_text(baseline)});
@@ -147,6 +147,10 @@ std::string format_speedup(const Speedup& speedup) {
   if (speedup.pairs == 0) return to_string(speedup.verdict);
   if (as_index(speedup.pairs) < kLeastForInterval95) return fmt::format("{:.2f}x {}", speedup.estimate, to_string(speedup.verdict));
   return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
+}
+
+std::string format_speedup_over(const tuner::BaselineResult& baseline, const tuner::RecommendedPlan& recommended) {
+  return baseline.trial.plan_key == recommended.trial.plan_key ? "same plan" : format_speedup(baseline.speedup);
 }
 
 std::vector<std::string> limit_sentences(const StudyReport& report) {

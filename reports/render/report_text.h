@@ -67,5 +67,7 @@ namespace mptune::reports {
 
 /// "1.51x [1.49, 1.53] FAST".
 [[nodiscard]] std::string format_speedup(const Speedup& speedup);
+/// The same of the recommended plan over a baseline, or "same plan".
+[[nodiscard]] std::string format_speedup_over(const tuner::BaselineResult& baseline, const tuner::RecommendedPlan& recommended);
 
 }  // namespace mptune::reports

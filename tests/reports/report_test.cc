@@ -105,6 +105,17 @@ Trace small_trace() {
   return trace;
 }
 
+TEST(Speedup, ThePlanThatIsRecommendedIsNotComparedWithItself) {
+  tuner::BaselineResult baseline;
+  tuner::RecommendedPlan recommended;
+  baseline.speedup = {.estimate = 1.5, .ci95 = {1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
+  baseline.trial.plan_key = "one";
+  recommended.trial.plan_key = "another";
+  EXPECT_EQ(format_speedup_over(baseline, recommended), "1.50x [1.40, 1.60] FAST");
+  recommended.trial.plan_key = "one";
+  EXPECT_EQ(format_speedup_over(baseline, recommended), "same plan");
+}
+
 TEST(TraceReport, LayersOfAnActionAreOneBox) {
   const TraceReport report = build_trace_report(small_trace(), {5, 6}, "t");
   ASSERT_EQ(report.timeline.size(), 4U);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <ctime>
 #include <limits>
 
 namespace mptune::tuner {
@@ -45,12 +44,6 @@ double processor_time_limit_s() {
   rlimit limit{};
   const bool limited = ::getrlimit(RLIMIT_CPU, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return limited ? static_cast<double>(limit.rlim_cur) : std::numeric_limits<double>::infinity();
-}
-
-double processor_time_s() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace mptune::tuner

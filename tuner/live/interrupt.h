@@ -25,8 +25,7 @@ struct InterruptText {
 [[nodiscard]] InterruptText interrupt_text(const std::string& remedy);
 [[nodiscard]] Error interrupt_error(const std::string& where, const std::string& remedy);
 
-/// Processor time that this process may take (ulimit -t) [s]; infinity: any. And what it has taken.
+/// Processor time that this process may take (ulimit -t) [s]; infinity: any.
 [[nodiscard]] double processor_time_limit_s();
-[[nodiscard]] double processor_time_s();
 
 }  // namespace mptune::tuner

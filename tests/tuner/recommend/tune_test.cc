@@ -14,6 +14,7 @@
 #include "reports/render/recommendation_text.h"
 #include "tests/support/variants.h"
 #include "tests/tuner/recommend/tune_fixture.h"
+#include "tuner/finalists.h"
 #include "tuner/search/trial_search.h"
 #include "tuner/stored_recommendation.h"
 
