@@ -26,6 +26,10 @@ at::Tensor leaf_of(const at::Tensor& tensor, bool needs_gradient) {
   return leaf;
 }
 
+bool is_differentiable(const at::Tensor& tensor) {
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
 // Index of an input that is passed on without being read: its gradient needs no autograd graph, which would copy it.
 int passed_on(const at::Tensor& output, const Tensors& inputs) {
   const bool unused = output.requires_grad() && output.is_leaf() && !torch::autograd::impl::try_get_grad_accumulator(output);
@@ -51,7 +55,7 @@ Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors output
   for (at::Tensor& output : outputs) {
     if (output.defined() && index_of(output, inputs) >= 0) continue;
     const auto is_part_of = [&](const at::Tensor& input) { return input.defined() && !input.requires_grad() && output.is_alias_of(input); };
-    if (output.defined() && output.is_floating_point() && std::ranges::none_of(inputs, is_part_of)) output = leaf_of(output, true);
+    if (output.defined() && is_differentiable(output) && std::ranges::none_of(inputs, is_part_of)) output = leaf_of(output, true);
   }
   return outputs;
 }

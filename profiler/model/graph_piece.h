@@ -13,7 +13,7 @@ namespace mptune::profiler {
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
 
 /// Marks outputs that a layer computed with gradients off as requiring gradients where they would with gradients on.
-/// An output requires no gradient if it is (a view of) an input that requires none, if it is not floating-point, or if the layer has no
+/// An output requires no gradient if it is (a view of) an input that requires none, if it is neither floating-point nor complex, or if the layer has no
 /// parameters and no input that requires a gradient. With gradients on, returns `outputs` unchanged.
 [[nodiscard]] Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors outputs);
 
