@@ -60,6 +60,14 @@ Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outp
   return {std::move(name), std::move(function)};
 }
 
+at::Tensor Loss::operator()(const Tensors& outputs, const at::Tensor& target) const {
+  at::Tensor loss = function_(outputs, target);
+  if (!loss.defined()) throw Error("the loss returned no tensor", name_, "return the mean over the samples");
+  if (loss.numel() != 1)
+    throw Error("the loss is a tensor of " + shape_text(loss.sizes()) + ", not a number", name_, "return the mean over the samples");
+  return loss;
+}
+
 Loss Loss::from_name(const std::string& name) {
   for (const auto& loss : {cross_entropy(), mse(), mean_square()})
     if (loss.name() == name) return loss;

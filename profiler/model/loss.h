@@ -25,7 +25,8 @@ class Loss {
   [[nodiscard]] static Loss from_name(const std::string& name);
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] at::Tensor operator()(const Tensors& outputs, const at::Tensor& target) const { return function_(outputs, target); }
+  /// Throws Error if the function returns anything but one number.
+  [[nodiscard]] at::Tensor operator()(const Tensors& outputs, const at::Tensor& target) const;
 
  private:
   Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function)

@@ -27,6 +27,22 @@ TEST(Synthetic, SameSeedSameBatch) {
   EXPECT_THROW((void)synthetic_batch(sample, 0, 0), Error);
 }
 
+TEST(Losses, AreOneNumber) {
+  const auto returning = [](const at::Tensor& value) {
+    return Loss::custom("mine", [value](const Tensors&, const at::Tensor&) { return value; });
+  };
+  EXPECT_EQ(returning(at::ones({1}))({}, {}).numel(), 1);
+  EXPECT_THROW((void)returning(at::ones({0}))({}, {}), Error);
+  EXPECT_THROW((void)returning(at::Tensor())({}, {}), Error);
+  try {
+    (void)returning(at::ones({4, 3}))({}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the loss is a tensor of 4x3, not a number");
+    EXPECT_EQ(error.where(), "mine");
+  }
+}
+
 TEST(Losses, AreMeansOverSamples) {
   const auto output = testing::fill({4, 3}, 0, 1.0);
   const auto labels = at::tensor(std::vector<std::int64_t>{0, 2, 1, 1});

@@ -41,7 +41,7 @@ class FragileLayer final : public Layer {
 };
 
 /// The last layer has the switches.
-inline Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switches>& switches) {
+inline Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switches>& switches, Loss loss = Loss::mean_square()) {
   std::vector<ModelLayer> all;
   for (int i = 0; i < layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
@@ -50,7 +50,7 @@ inline Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switc
   }
   SampleDescription sample;
   sample.inputs = {{.shape = {FragileLayer::kWidth}}};
-  return {"fragile", std::move(all), Loss::mean_square(), sample, 8};
+  return {"fragile", std::move(all), std::move(loss), sample, 8};
 }
 
 }  // namespace mptune::testing
