@@ -1,8 +1,9 @@
 // Random models whose stages read what stages long before them computed: the un-pipelined step's loss and gradients.
 #include <ATen/ATen.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -141,12 +142,67 @@ class GraphCase {
   std::optional<Plan> plan_;
 };
 
-/// The loop's layers do not say what they read: it is the chain of their forwards.
-void check_gradients(const GraphCase& graph, const Batch& batch) {
+/// Fails in one micro-batch, in the forward or in the backward.
+class BreakingLayer final : public Layer {
+ public:
+  struct Switches {
+    std::atomic<int> microbatch{-1};  ///< -1: does not fail
+    bool in_backward = false;
+  };
+  BreakingLayer(std::shared_ptr<Layer> inner, std::shared_ptr<Switches> switches)
+      : inner_(std::move(inner)), switches_(std::move(switches)) {}
+
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    if (!switches_->in_backward) break_in(context.microbatch);
+    Tensors outputs = inner_->forward(inputs, context);
+    for (const at::Tensor& output : outputs)
+      if (output.defined() && output.requires_grad() && !output.is_leaf())
+        output.register_hook([this, m = context.microbatch](const at::Tensor&) {
+          if (switches_->in_backward) break_in(m);
+        });
+    return outputs;
+  }
+  [[nodiscard]] std::optional<TensorFlow> flow() const override { return inner_->flow(); }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return inner_->parameters(); }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return inner_->buffers(); }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<BreakingLayer>(inner_->clone(), switches_); }
+  [[nodiscard]] std::string kind() const override { return inner_->kind(); }
+
+ private:
+  void break_in(int microbatch) const {
+    if (switches_->microbatch == microbatch) throw std::runtime_error("broken on purpose");
+  }
+
+  std::shared_ptr<Layer> inner_;
+  std::shared_ptr<Switches> switches_;
+};
+
+/// A step in which one layer fails; whoever waits for its tensors must not wait on.
+void break_a_step(Pipeline& pipeline, BreakingLayer::Switches& switches, const Batch& batch, std::mt19937& random, int microbatches) {
+  switches.in_backward = random() % 2 == 0;
+  switches.microbatch = static_cast<int>(random() % static_cast<std::uint32_t>(microbatches));
+  bool broken = false;
+  try {
+    (void)pipeline.step(batch.inputs, batch.target);
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("broken on purpose"));
+    broken = true;
+  }
+  EXPECT_TRUE(broken || switches.in_backward) << "not every layer has a backward";
+  switches.microbatch = -1;
+}
+
+/// The loop's layers do not say what they read: it is the chain of their forwards. Between two steps of the pipeline one fails.
+void check_gradients(const GraphCase& graph, const Batch& batch, std::mt19937& random) {
   const StageLoop loop = run_stage_loop(graph_model(graph.shape(), false), graph.plan(), batch);
   const TensorsByName expected = sum_ascending(loop, graph.plan());
-  Pipeline pipeline(graph_model(graph.shape()), graph.plan(), {}, shared_core_devices(graph.plan()));
+  Model model = graph_model(graph.shape());
+  const auto switches = std::make_shared<BreakingLayer::Switches>();
+  std::unique_ptr<Layer>& layer = model.layers()[random() % model.layers().size()].layer;
+  layer = std::make_unique<BreakingLayer>(std::move(layer), switches);
+  Pipeline pipeline(std::move(model), graph.plan(), {}, shared_core_devices(graph.plan()));
   (void)pipeline.step(batch.inputs, batch.target);
+  break_a_step(pipeline, *switches, batch, random, graph.plan().num_microbatches());
   const StepResult result = pipeline.step(batch.inputs, batch.target);
   EXPECT_NEAR(result.loss, loop.loss, 1e-12 * std::max(1.0, std::abs(loop.loss)));
   for (const NamedTensor& parameter : pipeline.named_parameters()) {
@@ -162,14 +218,14 @@ void check_gradients(const GraphCase& graph, const Batch& batch) {
 }
 
 TEST(Graph, EveryPlanEqualsTheUnpipelinedStep) {
-  std::mt19937 random(1);
+  std::mt19937 random(1), breaking(2);
   Exchanges seen;
   for (int i = 0; i < kGraphCases && !::testing::Test::HasFailure(); ++i) {
     const GraphCase graph(random);
     SCOPED_TRACE("case " + std::to_string(i) + ": " + graph.text());
     const Model model = graph_model(graph.shape());
     seen.count(profiler::ModelFlow(model.layers()), graph.plan());
-    check_gradients(graph, synthetic_batch(model.sample(), kGraphBatch, static_cast<std::uint64_t>(i)));
+    check_gradients(graph, synthetic_batch(model.sample(), kGraphBatch, static_cast<std::uint64_t>(i)), breaking);
   }
   for (const int count : {seen.over_a_stage, seen.three_readers, seen.twice, seen.of_the_batch, seen.batch_alone, seen.unread_behind,
                           seen.everything, seen.handed_on, seen.replicated, seen.recomputing})
