@@ -202,8 +202,8 @@ TEST_F(Tune, ASearchThatTakesLongLeavesTimeForTrials) {
     return now_ + searched_s;
   };
   const TuneResult result = run();
-  EXPECT_GT(searched_s, 0.1 * options_.budget_s);
-  EXPECT_LT(searched_s, 0.2 * options_.budget_s);
+  EXPECT_GT(searched_s, 0.02 * options_.budget_s) << "it ended before its share did";
+  EXPECT_LT(searched_s, 0.05 * options_.budget_s);
   EXPECT_GE(result.trials.size(), 5u);
   EXPECT_LE(result.elapsed_s, options_.budget_s);
 }
