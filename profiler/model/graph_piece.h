@@ -13,8 +13,8 @@ namespace mptune::profiler {
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
 
 /// Marks outputs that a layer computed with gradients off as requiring gradients where they would with gradients on.
-/// An output requires no gradient if it is (a view of) an input that requires none, if it is neither floating-point nor complex, or if the layer has no
-/// parameters and no input that requires a gradient. With gradients on, returns `outputs` unchanged.
+/// An output requires no gradient if it is (a view of) an input that requires none, if it is neither floating-point nor complex, or if the
+/// layer has no parameters and no input that requires a gradient. With gradients on, returns `outputs` unchanged.
 [[nodiscard]] Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors outputs);
 
 /// The autograd graph between two cuts, from its forward to its backward. Its roots keep it alive, not its outputs: their memory is freed
