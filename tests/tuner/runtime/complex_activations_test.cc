@@ -9,21 +9,22 @@
 namespace mptune::testing {
 namespace {
 
-constexpr std::int64_t kSignalLength = 6;
-constexpr int kSpectralLayers = 3;
+constexpr std::int64_t kSignalLength = 6, kFrequencies = kSignalLength / 2 + 1;
+constexpr int kSpectralLayers = 4;
 constexpr int kSpectralBatch = 8;
 
-/// To frequencies, weights of them, and back: the outputs of the first two layers are complex.
+/// To frequencies, twice weights of them, and back: the outputs of all layers but the last are complex.
 class SpectralLayer final : public Layer {
  public:
   explicit SpectralLayer(int index) : index_(index) {
-    const std::int64_t frequencies = kSignalLength / 2 + 1;
-    const std::vector<std::int64_t> shape = index == 1 ? std::vector{frequencies} : std::vector{kSignalLength, kSignalLength};
-    weight_ = at::linspace(-0.5, 1, index == 1 ? frequencies : kSignalLength * kSignalLength).view(shape).requires_grad_();
+    const bool between = index > 0 && index + 1 < kSpectralLayers;
+    const std::vector<std::int64_t> shape = between ? std::vector{kFrequencies} : std::vector{kSignalLength, kSignalLength};
+    weight_ = at::linspace(-0.5, 1, between ? kFrequencies : kSignalLength * kSignalLength).view(shape).requires_grad_();
   }
   Tensors forward(const Tensors& inputs, const RunContext&) override {
     if (index_ == 0) return {at::fft_rfft(inputs[0].matmul(weight_))};
-    return {index_ == 1 ? inputs[0] * weight_ : at::fft_irfft(inputs[0], kSignalLength).matmul(weight_)};
+    if (index_ + 1 < kSpectralLayers) return {inputs[0] * weight_};
+    return {at::fft_irfft(inputs[0], kSignalLength).matmul(weight_)};
   }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"layer" + std::to_string(index_) + ".w", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
@@ -43,25 +44,12 @@ Model spectral_model() {
   return {"spectral", std::move(layers), Loss::mean_square(), sample, kSpectralBatch};
 }
 
-Plan spectral_plan(int stages, const std::string& recompute) {
-  PlanOptions options;
-  options.devices = device_names(stages);
-  options.batch = kSpectralBatch;
-  options.layers = kSpectralLayers;
-  options.stages = stages;
-  options.microbatches = 2;
-  options.schedule = "1f1b";
-  options.recompute = recompute;
-  return make_plan(options);
-}
-
 TEST(ComplexActivations, GradientsComeBackOverEveryCut) {
   const Batch batch = synthetic_batch(spectral_model().sample(), kSpectralBatch, 1);
   const ReferenceStep reference = run_reference(spectral_model(), batch, {4, 4});
-  for (int stages = 1; stages <= kSpectralLayers; ++stages)
-    for (const char* recompute : {"none", "all"}) {
-      SCOPED_TRACE(std::to_string(stages) + " stages, recompute " + recompute);
-      const Plan plan = spectral_plan(stages, recompute);
+  for (const bool recompute : {false, true})
+    for (const Plan& plan : two_device_plans(kSpectralLayers, kSpectralBatch, 2, recompute)) {
+      SCOPED_TRACE(plan.schedule + (recompute ? ", recomputing" : ""));
       Pipeline pipeline(spectral_model(), plan, {}, shared_core_devices(plan));
       (void)pipeline.step(batch.inputs, batch.target);
       std::vector<at::Tensor> gradients;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <random>
 #include <string>
 #include <thread>
@@ -52,12 +51,6 @@ struct SweepResult {
   }
 };
 
-// Of the plan's fastest step: what else runs on the machine can only lengthen steps of sleeping devices.
-double relative_error(const testing::SweptPlan& swept) {
-  const double fastest_s = std::ranges::min_element(swept.step_s.values, {}, &Sample::value)->value;
-  return std::abs(swept.prediction.step_s - fastest_s) / fastest_s;
-}
-
 SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   const CostModel cost(profile);
   const SearchSpace space = testing::sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 4, 8});
@@ -67,11 +60,11 @@ SweepResult sweep_once(const Profile& profile, int devices, int batch) {
                        synthetic_batch(profiler::make_sleep_model(profile).sample(), batch, 0)};
   sweep.rounds = 4;
   sweep.within = 1.05;
-  sweep.unreliable = [](const testing::SweptPlan& swept) { return relative_error(swept) > 0.01; };
+  sweep.unreliable = [](const testing::SweptPlan& swept) { return testing::error_beyond_interval(swept) > 0.01; };
   sweep.run(all, choice);
   SweepResult result;
   for (const testing::SweptPlan& swept : all) {
-    const double error = relative_error(swept);
+    const double error = testing::error_beyond_interval(swept);
     result.mean_error += error / static_cast<double>(all.size());
     if (error > result.largest_error) result.worst = describe(swept.plan);
     result.largest_error = std::max(result.largest_error, error);
@@ -84,8 +77,8 @@ SweepResult sweep_once(const Profile& profile, int devices, int batch) {
 
 class SleepSweep : public ::testing::TestWithParam<int> {};
 
-// The claim is one of a machine left alone: a sweep that fails is made again, and where sleeps end late after every one of them the machine
-// was never left alone. Even then predictions are near.
+// What else runs on the machine can only lengthen steps: the claim is one of a machine left alone, so a sweep that fails is made again, and
+// where sleeps end late after every one of them the machine was never left alone. Even then predictions are near.
 TEST_P(SleepSweep, TheChoiceIsTheFastestAndPredictionsHold) {
   const int devices = GetParam();
   const int batch = 8;
