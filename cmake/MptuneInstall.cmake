@@ -29,7 +29,7 @@ mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mp
 
 # <mptune/mptune.h> and <mptune/nn.h> include the headers of the modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
-set(MPTUNE_PUBLIC_HEADERS tuner/runtime/mptune.h profiler/nn/nn.h)
+set(MPTUNE_PUBLIC_HEADERS tuner/training/mptune.h profiler/nn/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
   get_filename_component(name "${header}" NAME)
   file(CONFIGURE OUTPUT "${MPTUNE_PUBLIC}/mptune/${name}" CONTENT "#pragma once\n#include \"${header}\"\n")
@@ -38,7 +38,7 @@ endforeach()
 add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
 target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
-target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_loading mptune_planner_search)
+target_link_libraries(mptune_public INTERFACE mptune_training mptune_runtime mptune_loading mptune_planner_search)
 # A plug-in is loaded into the worker, which has its own copy of mptune. So the plug-in hides its copy, and uses the worker's C++ library.
 target_link_options(mptune_public INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:-Wl,--exclude-libs,ALL>)
 set_target_properties(mptune_public PROPERTIES COMPATIBLE_INTERFACE_BOOL MPTUNE_SHARED_RUNTIME INTERFACE_MPTUNE_SHARED_RUNTIME ON)

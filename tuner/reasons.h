@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "planner/numerics.h"
 #include "planner/parallelism.h"
 #include "planner/plan.h"
 #include "profiler/statistics/verdict.h"
@@ -119,8 +120,12 @@ struct StepsInTwoModes {
   Plan plan;
   TwoModes modes;
 };
+/// Training by the recommended plan is not that of one device.
+struct TrainsOtherwise {
+  planner::ChangedNumerics numerics;
+};
 using Warning = std::variant<PredictionOff, NoisySeries, StepsInTwoModes, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf, BaselinesFailed,
-                             BaselinesNotTried, FinalistsFailed, FasterPlansFailed>;
+                             BaselinesNotTried, FinalistsFailed, FasterPlansFailed, TrainsOtherwise>;
 
 // ---- kinds of parallelism ----
 struct TrialFailed {

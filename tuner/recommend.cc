@@ -268,4 +268,9 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   return result;
 }
 
+void warn_of_changes(Recommendation& recommendation, const std::vector<ProfileLayer>& layers) {
+  if (auto changed = planner::changed_numerics(recommendation.recommended.trial.plan, layers))
+    recommendation.warnings.emplace_back(TrainsOtherwise{std::move(*changed)});
+}
+
 }  // namespace mptune::tuner

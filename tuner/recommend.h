@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/numerics.h"
 #include "planner/parallelism.h"
 #include "profiler/statistics/verdict.h"
 #include "tuner/reasons.h"
@@ -72,5 +73,8 @@ struct Recommendation {
 /// `unmeasured`: plans that it is not compared with; with any, the recommended plan is called the fastest only of those that were measured.
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
                                                       const std::string& not_benchmarked = {}, Unmeasured unmeasured = {});
+
+/// Adds a warning where training by the recommended plan is not that of one device.
+void warn_of_changes(Recommendation& recommendation, const std::vector<ProfileLayer>& layers);
 
 }  // namespace mptune::tuner

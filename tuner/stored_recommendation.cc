@@ -63,6 +63,7 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   auto found = recommend(finals, single_device_peak(baselines, trials, profile), study.not_benchmarked(),
                          unmeasured_plans(finals, trials, known_baselines(summary, trials)));
   if (!found) throw incomplete(study);
+  warn_of_changes(*found, profile.layers);
   found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);
 }

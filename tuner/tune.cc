@@ -11,6 +11,7 @@
 #include "planner/cost/variants.h"
 #include "planner/parallelism.h"
 #include "planner/plan_file.h"
+#include "planner/search/suited_space.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -49,7 +50,7 @@ class Tuner {
     check();
     require_time("profile");
     profile_ = obtain_profile();
-    space_ = options_.space;
+    space_ = planner::suited_space(options_.space, profile_.layers);
     std::erase_if(space_.variants, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
     search_ = search(profile_, kSearchShare);
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
@@ -168,7 +169,7 @@ class Tuner {
 
   [[nodiscard]] SearchResult search(const Profile& profile, double share) const {
     report_progress("search");
-    return search_plans(limited(options_.space, share * options_.budget_s), profile);
+    return search_plans(limited(space_, share * options_.budget_s), profile);
   }
 
   void try_baselines() {
@@ -310,6 +311,7 @@ class Tuner {
     auto recommendation =
         recommend(finals, single_device_peak(), study_.not_benchmarked(), unmeasured_plans(finals, trials_, result.baselines));
     if (!recommendation) refuse_without_measurement();
+    warn_of_changes(*recommendation, profile_.layers);
     result.recommendation = std::move(*recommendation);
     result.kind_facts = kind_facts(space_, search_, CostModel(profile_));
     result.kind_facts.other_devices = other_devices(limited(space_, kOutlookShare * options_.budget_s), profile_);

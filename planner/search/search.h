@@ -43,6 +43,7 @@ struct SearchSpace {
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
   std::vector<ExecutionVariant> variants;  ///< empty: the default; those that the profile has no costs for are left out
   bool exact = false;                      ///< only plans for which is_exact()
+  bool keep_numerics = false;              ///< only plans without changed_numerics(): read by suited_space()
   Capabilities capabilities;               ///< of the runtime; plans that need more are not ranked
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster

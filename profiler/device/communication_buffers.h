@@ -6,7 +6,8 @@
 
 namespace mptune::profiler {
 
-/// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Thread-safe.
+/// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Together with what is handed out,
+/// unused memory is at most what was ever handed out at once, and a MiB. The device's memory being short, it is freed. Thread-safe.
 class CommunicationBuffers {
  public:
   struct Buffer {
@@ -28,6 +29,7 @@ class CommunicationBuffers {
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;
+  std::shared_ptr<void> short_of_memory_;  ///< frees unused memory while it lives
 };
 
 }  // namespace mptune::profiler

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kKeepFrom = std::size_t{128} << 10;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::int64_t kSharePeakKept = 5;  // blocks that are kept and used: a fifth more than the peak
 constexpr const char* kNoMore = "the machine has no memory left";
 
 /// Stored in the 64 bytes before the data, so that the thread that frees a block finds its account.
@@ -30,6 +32,16 @@ struct Header {
 static_assert(sizeof(Header) <= kAlignment);
 
 thread_local MemoryAccount* thread_account = nullptr;
+
+/// Never freed: tensors may outlive every owner of an account, even static ones.
+struct Accounts {
+  std::mutex mutex;
+  std::deque<MemoryAccount> all;
+};
+Accounts& accounts() {
+  static Accounts& accounts = *new Accounts;
+  return accounts;
+}
 
 MemoryAccount& host_account() {
   static MemoryAccount& account = new_memory_account("host");
@@ -53,6 +65,12 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+void raise(std::atomic<std::int64_t>& most, std::int64_t value) {
+  std::int64_t before = most;
+  while (value > before && !most.compare_exchange_weak(before, value)) {
+  }
+}
+
 }  // namespace
 
 void MemoryAccount::refuse(std::int64_t bytes, const std::string& reason) {
@@ -60,32 +78,95 @@ void MemoryAccount::refuse(std::int64_t bytes, const std::string& reason) {
   C10_THROW_ERROR(OutOfMemoryError, c10::str("out of memory on ", name_, ": ", bytes, " bytes requested, ", reason));
 }
 
-void MemoryAccount::charge(std::int64_t bytes) {
+bool MemoryAccount::charge(std::int64_t bytes) {
   // Checked before charging: a refused large allocation must not make another thread's small one fail.
   const std::int64_t cap = cap_;
   const std::int64_t most = cap > 0 ? cap : std::numeric_limits<std::int64_t>::max();
   std::int64_t before = current_;
   do {
-    if (bytes > most - before) refuse(bytes, cap > 0 ? c10::str(before, " in use, cap ", cap) : kNoMore);
+    if (bytes > most - before) return false;
   } while (!current_.compare_exchange_weak(before, before + bytes));
   const std::int64_t now = before + bytes;
-  std::int64_t peak = peak_;
-  while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+  raise(peak_, now);
+  raise(highest_, now);
+  return true;
+}
+
+void MemoryAccount::charge_or_refuse(std::int64_t bytes) {
+  if (charge(bytes)) return;
+  ask_for_memory();
+  const std::int64_t before = current_, cap = cap_;
+  if (!charge(bytes)) refuse(bytes, cap > 0 ? c10::str(before, " in use, cap ", cap) : kNoMore);
+}
+
+std::shared_ptr<void> MemoryAccount::when_short(std::function<void()> free_some) {
+  auto asker = std::make_shared<std::function<void()>>(std::move(free_some));
+  const std::lock_guard lock(askers_mutex_);
+  std::erase_if(askers_, [](const auto& gone) { return gone.expired(); });
+  askers_.push_back(asker);
+  return asker;
+}
+
+void MemoryAccount::ask_for_memory() {
+  std::vector<std::shared_ptr<std::function<void()>>> asked;
+  {
+    const std::lock_guard lock(askers_mutex_);
+    for (const auto& asker : askers_)
+      if (auto there = asker.lock()) asked.push_back(std::move(there));
   }
+  for (const auto& free_some : asked) (*free_some)();
 }
 
 void* MemoryAccount::take_kept(std::size_t block_bytes) {
   const std::lock_guard lock(kept_mutex_);
   const auto found = kept_.find(block_bytes);
   if (found == kept_.end() || found->second.empty()) return nullptr;
-  void* base = found->second.back();
+  void* base = found->second.back().base;
   found->second.pop_back();
+  kept_bytes_ -= static_cast<std::int64_t>(block_bytes);
   return base;
+}
+
+void MemoryAccount::free_kept(std::int64_t left) {
+  const std::lock_guard lock(kept_mutex_);
+  while (kept_bytes_ > left) {
+    auto oldest = kept_.end();
+    for (auto each = kept_.begin(); each != kept_.end(); ++each)
+      if (!each->second.empty() && (oldest == kept_.end() || each->second.front().since < oldest->second.front().since)) oldest = each;
+    if (oldest == kept_.end()) return;
+    std::free(oldest->second.front().base);
+    oldest->second.erase(oldest->second.begin());
+    kept_bytes_ -= static_cast<std::int64_t>(oldest->first);
+  }
+}
+
+/// Before a block that is not among those that are kept: frees those that were kept longest.
+void MemoryAccount::make_room() {
+  const std::int64_t cap = cap_, highest = highest_;
+  free_kept(std::max<std::int64_t>(0, (cap > 0 ? cap : highest + highest / kSharePeakKept) - current_));
+}
+
+/// The system has no more: what is kept anywhere may be enough.
+void* MemoryAccount::block_in_need(std::size_t block_bytes) {
+  std::vector<MemoryAccount*> all;
+  {
+    const std::lock_guard lock(accounts().mutex);
+    for (MemoryAccount& account : accounts().all) all.push_back(&account);
+  }
+  for (MemoryAccount* account : all) {
+    account->ask_for_memory();
+    account->free_kept(0);
+  }
+  malloc_trim(0);
+  return new_block(block_bytes);
 }
 
 bool MemoryAccount::keep(void* base, std::size_t block_bytes) {
   const std::lock_guard lock(kept_mutex_);
-  if (!retired_) kept_[block_bytes].push_back(base);
+  if (!retired_) {
+    kept_[block_bytes].push_back({base, ++kept_count_});
+    kept_bytes_ += static_cast<std::int64_t>(block_bytes);
+  }
   return !retired_;
 }
 
@@ -93,8 +174,9 @@ void MemoryAccount::retire() {
   const std::lock_guard lock(kept_mutex_);
   retired_ = true;
   for (auto& [size, blocks] : kept_)
-    for (void* base : blocks) std::free(base);
+    for (const Kept& block : blocks) std::free(block.base);
   kept_.clear();
+  kept_bytes_ = 0;
 }
 
 class AccountingAllocator final : public c10::Allocator {
@@ -102,10 +184,14 @@ class AccountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     MemoryAccount& account = thread_account != nullptr ? *thread_account : host_account();
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
-    account.charge(static_cast<std::int64_t>(bytes));
+    account.charge_or_refuse(static_cast<std::int64_t>(bytes));
     const std::size_t block_bytes = rounded(bytes) + kAlignment;
     void* base = block_bytes >= kKeepFrom ? account.take_kept(block_bytes) : nullptr;
-    if (base == nullptr) base = new_block(block_bytes);
+    if (base == nullptr) {
+      account.make_room();
+      base = new_block(block_bytes);
+    }
+    if (base == nullptr) base = MemoryAccount::block_in_need(block_bytes);
     if (base == nullptr) {
       account.current_ -= static_cast<std::int64_t>(bytes);
       account.refuse(static_cast<std::int64_t>(bytes), kNoMore);
@@ -147,11 +233,8 @@ bool cpu_accounting_installed() {
 }
 
 MemoryAccount& new_memory_account(const std::string& name) {
-  // Never freed: tensors may outlive every owner of an account, even static ones.
-  static std::mutex& mutex = *new std::mutex;
-  static std::deque<MemoryAccount>& accounts = *new std::deque<MemoryAccount>;
-  const std::lock_guard lock(mutex);
-  return accounts.emplace_back(name);
+  const std::lock_guard lock(accounts().mutex);
+  return accounts().all.emplace_back(name);
 }
 
 AccountScope::AccountScope(MemoryAccount& account) : before_(thread_account) {

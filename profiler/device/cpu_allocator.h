@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -25,6 +27,9 @@ class MemoryAccount {
   /// 0: no cap. An allocation beyond the cap throws c10::OutOfMemoryError, as a GPU's allocator does.
   void set_cap_bytes(std::int64_t bytes) { cap_ = bytes; }
   [[nodiscard]] std::int64_t cap_bytes() const { return cap_; }
+  /// While the result lives, `free_some` is called before an allocation is refused, in the thread that allocates: it frees tensors and
+  /// allocates none.
+  [[nodiscard]] std::shared_ptr<void> when_short(std::function<void()> free_some);
   /// Size of the last allocation that failed, because of the cap or because the machine has no memory left; 0: none.
   [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
 
@@ -34,23 +39,38 @@ class MemoryAccount {
 
  private:
   friend class AccountingAllocator;
-  void charge(std::int64_t bytes);
+  [[nodiscard]] bool charge(std::int64_t bytes);
+  void charge_or_refuse(std::int64_t bytes);
+  void ask_for_memory();
   void* take_kept(std::size_t block_bytes);
+  void free_kept(std::int64_t left);
+  void make_room();
+  [[nodiscard]] static void* block_in_need(std::size_t block_bytes);
   [[nodiscard]] bool keep(void* base, std::size_t block_bytes);
   [[noreturn]] void refuse(std::int64_t bytes, const std::string& reason);
 
   std::string name_;
   std::atomic<std::int64_t> current_{0};
   std::atomic<std::int64_t> peak_{0};
+  std::atomic<std::int64_t> highest_{0};  ///< like peak_, never reset
   std::atomic<std::int64_t> cap_{0};
   std::atomic<std::int64_t> refused_{0};
   std::mutex kept_mutex_;
-  std::map<std::size_t, std::vector<void*>> kept_;  ///< free blocks by size
+  struct Kept {
+    void* base = nullptr;
+    std::int64_t since = 0;  ///< counts blocks that were kept
+  };
+  std::map<std::size_t, std::vector<Kept>> kept_;  ///< free blocks by size, the longest free first
+  std::int64_t kept_bytes_ = 0;
+  std::int64_t kept_count_ = 0;
   bool retired_ = false;
+  std::mutex askers_mutex_;
+  std::vector<std::weak_ptr<std::function<void()>>> askers_;
 };
 
 /// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread.
-/// Large free blocks are cached per account instead of returned to the kernel: page faults would cost a fifth of a step. Sets mallopt, too.
+/// Large free blocks are cached per account instead of returned to the kernel: page faults would cost a fifth of a step. With what is in
+/// use they are at most the cap, and at most a fifth more than the peak. Sets mallopt, too.
 /// Process-wide: call it first thing in main, before any tensor exists. Further calls do nothing.
 void install_cpu_accounting();
 [[nodiscard]] bool cpu_accounting_installed();

@@ -66,6 +66,9 @@ class HostMemoryDevice : public Device {
   [[nodiscard]] std::int64_t current_bytes() const override { return account_.current_bytes(); }
   [[nodiscard]] std::int64_t peak_bytes() const override { return account_.peak_bytes(); }
   void reset_peak() override { account_.reset_peak(); }
+  [[nodiscard]] std::shared_ptr<void> when_short_of_memory(std::function<void()> free_some) override {
+    return account_.when_short(std::move(free_some));
+  }
   void set_memory_cap(std::int64_t bytes) override { account_.set_cap_bytes(bytes); }
   [[nodiscard]] std::int64_t memory_cap() const override { return account_.cap_bytes(); }
   [[nodiscard]] std::int64_t refused_bytes() const override { return account_.refused_bytes(); }

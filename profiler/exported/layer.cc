@@ -63,28 +63,9 @@ class ExportedLayer final : public Layer {
     if (shape_->first == 0) check_sizes(inputs);
     const Clearing clearing{values_};
     bind(inputs, context);
-    protect_written(context);
-    ProgramRun run{inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context.recomputing, context.draws, nullptr};
-    if (!context.recomputing && !norms_.empty()) {
-      taken_.assign(norms_.size(), {});
-      run.batch_norm = [this](int mean, BatchStatistics statistics) { record(mean, std::move(statistics)); };
-    }
-    const ExportedGraph& graph = shape_->bound->graph;
-    for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
-      const int node = shape_->nodes[place];
-      graph.run_node(node, values_, run);
-      if (observer_)
-        observer_(node, values_);  // the observer may read values that this layer carries for later layers
-      else
-        for (const int value : shape_->released[place]) values_[as_index(value)] = c10::IValue();
-    }
-    Tensors outputs;
-    for (const int output : shape_->outputs) {
-      const c10::IValue& value = values_[as_index(output)];
-      if (!value.isTensor())
-        throw Error("'" + shape_->value(output).name + "' is no tensor", "model", "the file is damaged: export the model again");
-      outputs.push_back(value.toTensor());
-    }
+    bind_written(context);
+    Tensors outputs = run_nodes(inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context);
+    if (!context.recomputing) keep_written();
     return outputs;
   }
 
@@ -133,6 +114,7 @@ class ExportedLayer final : public Layer {
 
   std::string kind() const override { return shape_->kind; }
   bool has_batch_statistics() const override { return !norms_.empty(); }
+  std::string written_buffer() const override { return shape_->written.empty() ? "" : shape_->value(shape_->written.front()).name; }
   std::vector<BatchStatistics> take_statistics() override { return std::exchange(taken_, {}); }
   void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override {
     for (std::size_t i = 0; i < norms_.size() && i < by_norm.size(); ++i)
@@ -145,6 +127,58 @@ class ExportedLayer final : public Layer {
     ProgramValues& values;
     ~Clearing() { std::fill(values.begin(), values.end(), c10::IValue()); }
   };
+
+  /// Lets in-place operators write to copies of the state, so that the graphs of other micro-batches keep what they saved. A recomputation
+  /// begins with the state that the forward of its micro-batch found.
+  void bind_written(const RunContext& context) {
+    if (shape_->written.empty()) return;
+    const auto found = found_.extract(context.microbatch);
+    Tensors begins;
+    state_.clear();
+    written_.clear();
+    for (const int written : shape_->written) {
+      c10::IValue& value = values_[as_index(written)];
+      const auto same = std::ranges::find_if(state_, [&](const at::Tensor& one) { return one.is_same(value.toTensor()); });
+      const auto i = static_cast<std::size_t>(same - state_.begin());
+      if (same == state_.end()) {
+        state_.push_back(value.toTensor());
+        begins.push_back(context.recomputing && found ? found.mapped()[i] : value.toTensor().detach().clone());
+        written_.push_back(begins.back().clone());
+      }
+      value = written_[i];
+    }
+    if (context.recomputed) found_[context.microbatch] = std::move(begins);
+  }
+
+  void keep_written() {
+    const at::NoGradGuard no_gradients;
+    for (std::size_t i = 0; i < state_.size(); ++i) state_[i].copy_(written_[i]);
+  }
+
+  Tensors run_nodes(at::Device device, const RunContext& context) {
+    ProgramRun run{device, context.recomputing, context.draws, nullptr};
+    if (!context.recomputing && !norms_.empty()) {
+      taken_.assign(norms_.size(), {});
+      run.batch_norm = [this](int mean, BatchStatistics statistics) { record(mean, std::move(statistics)); };
+    }
+    const ExportedGraph& graph = shape_->bound->graph;
+    for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
+      const int node = shape_->nodes[place];
+      graph.run_node(node, values_, run);
+      if (observer_)
+        observer_(node, values_);  // the observer may read values that this layer carries for later layers
+      else
+        for (const int value : shape_->released[place]) values_[as_index(value)] = c10::IValue();
+    }
+    Tensors outputs;
+    for (const int output : shape_->outputs) {
+      const c10::IValue& value = values_[as_index(output)];
+      if (!value.isTensor())
+        throw Error("'" + shape_->value(output).name + "' is no tensor", "model", "the file is damaged: export the model again");
+      outputs.push_back(value.toTensor());
+    }
+    return outputs;
+  }
 
   void find_norms() {
     const ExportedGraph& graph = shape_->bound->graph;
@@ -229,20 +263,6 @@ class ExportedLayer final : public Layer {
     }
   }
 
-  /// Lets a recomputation start from the state that the first forward of its micro-batch found, without changing the current state.
-  void protect_written(const RunContext& context) {
-    if (shape_->written.empty()) return;
-    Tensors& found = found_[context.microbatch];
-    if (!context.recomputing) found.clear();
-    for (std::size_t i = 0; i < shape_->written.size(); ++i) {
-      c10::IValue& state = values_[as_index(shape_->written[i])];
-      if (!context.recomputing)
-        found.push_back(state.toTensor().detach().clone());
-      else
-        state = i < found.size() ? found[i].clone() : state.toTensor().detach().clone();
-    }
-  }
-
   /// Checks sizes once per shape.
   void check_sizes(const Tensors& inputs) {
     std::vector<std::vector<std::int64_t>> sizes;
@@ -263,7 +283,8 @@ class ExportedLayer final : public Layer {
   std::vector<BatchStatistics> taken_;
   ProgramValues values_;
   NodeObserver observer_;
-  std::map<int, Tensors> found_;  ///< by micro-batch: written state, as it was before the forward
+  Tensors state_, written_;       ///< what in-place operators write to, and the copies that the running forward writes
+  std::map<int, Tensors> found_;  ///< by micro-batch that will be recomputed: the state that its forward found
   std::set<std::vector<std::vector<std::int64_t>>> checked_;
 };
 

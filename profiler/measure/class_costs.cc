@@ -152,6 +152,7 @@ MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
     measured.costs.layers = std::move(layers.costs);
     measured.returned = std::move(layers.returned);
     measured.unsplit = std::move(layers.unsplit);
+    measured.written_buffers = all.front().written_buffers();
     measure_fixed_costs(all.front(), options_.optimizer, measured.costs);
   });
   return measured;

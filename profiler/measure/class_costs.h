@@ -42,6 +42,7 @@ struct MeasuredClass {
   DeviceClass costs;
   std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
   std::vector<Unsplit> unsplit;                       ///< per layer
+  std::vector<std::string> written_buffers;           ///< per layer, Layer::written_buffer
 };
 
 /// Measures one class of devices: what layers, optimizer and sums cost.

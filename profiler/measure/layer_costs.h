@@ -36,6 +36,12 @@ struct Bench {
     worker->run([&] { peaks = chain->peaks(microbatch); });
     return peaks;
   }
+  /// Likewise LayerChain::written_buffers.
+  [[nodiscard]] std::vector<std::string> written_buffers() {
+    std::vector<std::string> names;
+    worker->run([&] { names = chain->written_buffers(); });
+    return names;
+  }
 };
 
 struct MeasuredLayers {

@@ -350,6 +350,12 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate, bool 
   return std::move(pass).times();
 }
 
+std::vector<std::string> LayerChain::written_buffers() const {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : layers_) names.push_back(layer.layer->written_buffer());
+  return names;
+}
+
 std::vector<LayerPeaks> LayerChain::peaks(const Batch& microbatch) {
   std::vector<LayerPeaks> peaks(layers_.size());
   const RunContext context = context_of(microbatch);

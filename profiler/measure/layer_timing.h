@@ -72,6 +72,8 @@ class LayerChain {
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
   /// Runs the layers once without gradients, and once forward and backward, by which their parameters get gradients.
   [[nodiscard]] std::vector<LayerPeaks> peaks(const Batch& microbatch);
+  /// Per layer, Layer::written_buffer of the passes so far.
+  [[nodiscard]] std::vector<std::string> written_buffers() const;
   /// The layers that have slow kernels to replace at the micro-batch's size, and whose variant replaces them. Runs their forwards only.
   [[nodiscard]] std::vector<bool> replaced_layers(const Batch& microbatch);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;

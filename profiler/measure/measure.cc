@@ -125,12 +125,13 @@ std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, cons
   return firsts;
 }
 
-/// What layers pass to each other, and what of them a backward does not split.
+/// What layers pass to each other, what of them a backward does not split, and what they write.
 void describe_flow(const Model& model, const MeasuredClass& measured, Profile& profile) {
   profile.edges = layer_edges(model, measured.returned);
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
     profile.layers[i].unsplit_bytes = measured.unsplit[i].bytes;
     profile.layers[i].unsplit_share = measured.unsplit[i].share;
+    profile.layers[i].written_buffer = measured.written_buffers[i];
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "profiler/base/error.h"
 #include "profiler/randomness/randomness.h"
 
 namespace mptune::profiler {
@@ -35,8 +36,26 @@ Tensors InputGuard::run(const Tensors& inputs, const RunContext& context, const 
     if (context.draws != nullptr) context.draws->restart();
     return forward(given);
   };
-  if (writes_ == Writes::no) return run(inputs);
-  return writes_ == Writes::yes ? run(cloned(inputs)) : watched(inputs, run);
+  if (writes_ == Writes::unknown) return watched(inputs, run);
+  return writes_ == Writes::yes ? run(cloned(inputs)) : counted(inputs, context, run);
+}
+
+Tensors InputGuard::counted(const Tensors& inputs, const RunContext& context, const Forward& forward) {
+  const auto before = versions_of(inputs);
+  Tensors outputs;
+  try {
+    outputs = forward(inputs);
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error&) {
+    writes_ = Writes::unknown;  // autograd may have refused a write: the next forward tries again with copies
+    throw;
+  }
+  if (versions_of(inputs) == before) return outputs;
+  writes_ = Writes::yes;
+  throw Error("its forward wrote into its input, which earlier ones did not",
+              context.draws != nullptr ? "layer " + context.draws->layer() : "a layer",
+              "take the step again with a fresh batch: from now on the layer gets copies");
 }
 
 // Passes each input without gradient with its own version counter, and restores its values if they were overwritten. So backward keeps no

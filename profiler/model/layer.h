@@ -30,6 +30,7 @@ struct RunContext {
   std::int64_t first_sample = 0;  ///< index of the micro-batch's first sample in the global batch
   std::int64_t samples = 0;
   bool recomputing = false;              ///< a recomputation: statistics must not be recorded again
+  bool recomputed = false;               ///< a recomputation of this forward will follow
   profiler::DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
 };
 
@@ -86,6 +87,9 @@ class Layer {
   [[nodiscard]] virtual bool has_batch_statistics() const { return false; }
   /// Statistics of the last forward that was not a recomputation, one per batch norm in a fixed order; empty without any.
   [[nodiscard]] virtual std::vector<BatchStatistics> take_statistics() { return {}; }
+  /// A buffer that its forward has written, other than running statistics that are committed: moving averages and the like. Such a layer
+  /// sees the micro-batches one after the other, so that its stage has no replicas. "" for none so far.
+  [[nodiscard]] virtual std::string written_buffer() const { return ""; }
   /// Updates running statistics once per step. `by_norm`: for each batch norm the statistics of all micro-batches, in ascending order.
   /// The result equals that of one forward over the whole batch.
   virtual void commit_statistics(const std::vector<std::vector<BatchStatistics>>& /*by_norm*/) {}

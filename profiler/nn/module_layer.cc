@@ -7,6 +7,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/model/input_guard.h"
+#include "profiler/model/written_buffers.h"
 #include "profiler/nn/batch_norms.h"
 
 namespace mptune::profiler {
@@ -46,13 +47,16 @@ class ModuleLayer final : public Layer {
         names_(std::move(names)),
         forward_(std::move(forward)),
         flow_(std::move(flow)),
-        norms_(*module_) {}
+        norms_(*module_),
+        state_(buffers()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    return guard_.run(inputs, context, [&](const Tensors& given) {
+    const auto once = [&](const Tensors& given) {
+      written_.restart();
       const auto call = [this](const Tensors& on) { return forward_(*module_, on); };
       return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
-    });
+    };
+    return written_.run(state_, context, [&] { return guard_.run(inputs, context, once); });
   }
 
   std::optional<TensorFlow> flow() const override { return flow_; }
@@ -87,6 +91,7 @@ class ModuleLayer final : public Layer {
 
   std::string kind() const override { return kind_; }
   bool has_batch_statistics() const override { return norms_.any(); }
+  std::string written_buffer() const override { return written_.name(); }
   std::vector<BatchStatistics> take_statistics() override { return norms_.take(); }
   void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override { norms_.commit(by_norm); }
 
@@ -97,7 +102,9 @@ class ModuleLayer final : public Layer {
   ModuleForward forward_;
   std::optional<TensorFlow> flow_;
   BatchNorms norms_;
+  const std::vector<NamedTensor> state_;  ///< what buffers() returns
   InputGuard guard_;
+  WrittenBuffers written_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/model/input_guard.h"
+#include "profiler/model/written_buffers.h"
 #include "profiler/script/norms.h"
 
 namespace mptune::profiler {
@@ -73,10 +74,12 @@ class ScriptLayer final : public Layer {
   }
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    return guard_.run(inputs, context, [&](const Tensors& given) {
+    const auto once = [&](const Tensors& given) {
+      written_.restart();
       return norms_.run(
           given, [this](const Tensors& on) { return call(on); }, context.recomputing);
-    });
+    };
+    return written_.run(buffers_, context, [&] { return guard_.run(inputs, context, once); });
   }
 
   std::vector<NamedTensor> parameters() const override { return parameters_; }
@@ -98,6 +101,7 @@ class ScriptLayer final : public Layer {
 
   std::string kind() const override { return kind_; }
   bool has_batch_statistics() const override { return norms_.any(); }
+  std::string written_buffer() const override { return written_.name(); }
   std::vector<BatchStatistics> take_statistics() override { return norms_.take(); }
   void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override { norms_.commit(by_norm); }
 
@@ -138,6 +142,7 @@ class ScriptLayer final : public Layer {
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   InputGuard guard_;
+  WrittenBuffers written_;
   bool packs_ = false;
   bool packs_list_ = false;
 };

@@ -58,12 +58,13 @@ void write_head(SQLite::Database& database, const Profile& profile) {
 }
 
 void write_layers(SQLite::Database& database, const Profile& profile) {
-  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Insert module(database, "INSERT INTO MPTUNE_MODULE VALUES (?, ?, ?)");
   int row = 0;
   int module_row = 0;
   for (const ProfileLayer& l : profile.layers) {
-    layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics, l.unsplit_bytes, l.unsplit_share);
+    layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics, l.unsplit_bytes, l.unsplit_share,
+          l.written_buffer);
     for (const std::string& name : l.modules) module(module_row++, row, name);
     ++row;
   }
@@ -156,8 +157,10 @@ auto& at(Container& container, std::int64_t index, const char* what) {
 
 void read_layers(SQLite::Database& database, Profile& profile) {
   const bool unsplit = has_column(database, "MPTUNE_LAYER", "unsplit_bytes");
+  const bool written = has_column(database, "MPTUNE_LAYER", "written_buffer");
   Rows layer(database, std::string("SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics, ") +
-                           (unsplit ? "unsplit_bytes, unsplit_share" : "0, 0.0") + " FROM MPTUNE_LAYER ORDER BY layer");
+                           (unsplit ? "unsplit_bytes, unsplit_share" : "0, 0.0") + (written ? ", written_buffer" : ", ''") +
+                           " FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
     require_below_limit(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
@@ -168,7 +171,8 @@ void read_layers(SQLite::Database& database, Profile& profile) {
                               .buffers_bytes = count(layer, 4, "the size of a layer's buffers"),
                               .batch_statistics = layer.integer(5) != 0,
                               .unsplit_bytes = count(layer, 6, "the size of what a layer's backward does not split"),
-                              .unsplit_share = quantity(layer, 7, "the share that a layer's backward does not split", 1)});
+                              .unsplit_share = quantity(layer, 7, "the share that a layer's backward does not split", 1),
+                              .written_buffer = layer.text(8)});
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));

@@ -92,6 +92,7 @@ struct ProfileLayer {
   bool batch_statistics = false;   ///< its output depends on all samples of a micro-batch (batch norm)
   std::int64_t unsplit_bytes = 0;  ///< of parameters whose gradients a split backward computes with those of the inputs, as measured
   double unsplit_share = 0;        ///< of its weights of two and more dimensions, by bytes, those among them
+  std::string written_buffer{};    ///< one that its forward writes, once a micro-batch; "": none
   bool operator==(const ProfileLayer&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "planner/cost/pool_costs.h"
+#include "planner/numerics.h"
 #include "planner/search/found_plan_file.h"
 #include "planner/search/given_choices.h"
 #include "planner/search/search_divisions.h"
@@ -244,6 +245,8 @@ std::vector<std::string> notes_of(const Found& found, const std::string& objecti
                                 join(found.result.ranked.front().plan.devices, ", ")));
   }
   if (std::string searched = text_of(found.result.stages_per_device); !searched.empty()) notes.push_back(std::move(searched));
+  if (const auto changed = planner::changed_numerics(found.result.ranked.front().plan, input.profile.layers))
+    notes.push_back(text_of(*changed));
   for (const std::string& assumption : input.assumed) notes.push_back("assumed " + assumption);
   return notes;
 }

@@ -32,6 +32,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kMostSteps = 50;
+constexpr int kEvery = 100;  // steps between two checkpoints
 
 struct RunCommand {
   ModelOptions model;
@@ -39,7 +40,8 @@ struct RunCommand {
   PlanChoice choice;
   StepOptions step;
   bool names_devices = false;
-  std::string steps, load, save;
+  std::string steps, load, save, checkpoint, every, clip_norm;
+  bool skip_non_finite = false;
 };
 
 /// What is trained.
@@ -147,11 +149,22 @@ std::vector<MemoryRow> memory_of(const tuner::TrainingFinished& finished, const 
   return rows;
 }
 
+/// Checkpoints make a training longer than what a narrow interval takes.
+void check_checkpoint_options(const RunCommand& command) {
+  if (command.checkpoint.empty() && !command.every.empty())
+    throw Error("there is no folder for checkpoints", "--every", "give --checkpoint, too");
+  if (!command.checkpoint.empty() && command.steps.empty())
+    throw Error("the training has no end", "--checkpoint", "give --steps, which counts the steps of earlier runs, too");
+  std::error_code ignored;
+  if (std::filesystem::exists(command.checkpoint, ignored) && !std::filesystem::is_directory(command.checkpoint, ignored))
+    throw Error("the path is no folder", command.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
+}
+
 void check_result(const tuner::TrainingFinished& finished, const std::string& model) {
   if (finished.step_s.empty())
     throw Error("mptune-worker reported no step", model, "make sure that both programs are of the same build", ExitCode::internal);
   for (std::size_t i = 0; i < finished.loss.size(); ++i)
-    if (!std::isfinite(finished.loss[i]))
+    if (!std::isfinite(finished.loss[i]) && finished.skipped_steps == 0)
       throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
 }
 
@@ -172,6 +185,14 @@ void check_state_files(const RunCommand& command) {
   }
 }
 
+planner::Json text_or_null(const std::string& text) {
+  return text.empty() ? planner::Json(nullptr) : planner::Json(text);
+}
+
+std::string count_text(int count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 void show(const RunCommand& command, const Chosen& chosen, const tuner::TrainingFinished& finished, const Session& session) {
   const PlanFile& file = chosen.file;
   const double step_s = median(finished.step_s);
@@ -182,16 +203,25 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
   put_step(json, finished.step_s);
   json["samples_per_second"] = rate;
   json["loss"] = finished.loss;
+  json["first_step"] = finished.first_step;
+  json["skipped_steps"] = finished.skipped_steps;
+  json["resumed_from"] = text_or_null(finished.resumed_from);
+  json["checkpoint"] = text_or_null(finished.checkpoint);
   json["peak_bytes"] = finished.peak_bytes;
   const std::vector<MemoryRow> memory = memory_of(finished, chosen.setup, file.plan);
   json["memory"] = memory_json(memory);
   std::string text = fmt::format("{}\nstep {}; {:.1f} samples/s\n", describe(file.plan),
                                  format_measured(step_s, interval95(finished.step_s), finished.step_s.size(), "step"), rate);
+  if (!finished.resumed_from.empty())
+    text += fmt::format("resumed {} of {}\n", count_text(finished.first_step, "step"), printable(finished.resumed_from));
   if (!finished.loss.empty()) text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
+  if (finished.skipped_steps > 0)
+    text += fmt::format("skipped {}, whose gradients were not finite\n", count_text(finished.skipped_steps, "step"));
   for (const MemoryRow& row : memory) {
     const std::string cap = cap_text(row.peak_bytes, row.cap_bytes);
     text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
   }
+  if (!finished.checkpoint.empty()) text += "checkpoint " + printable(finished.checkpoint) + "\n";
   session.result(text + (command.save.empty() ? "" : "saved   " + printable(command.save) + "\n"), json);
 }
 
@@ -200,8 +230,12 @@ int run_run(const RunCommand& command, const Session& session) {
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
   check_state_files(command);
+  check_checkpoint_options(command);
   const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
-  const tuner::TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save};
+  tuner::TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save, command.checkpoint};
+  if (!command.checkpoint.empty()) request.every = static_cast<int>(parse_whole(command.every, "--every", 1, 100000000, kEvery));
+  request.clip_norm = parse_number(command.clip_norm, "--clip-norm", 0, 1e30, 0);
+  request.skip_non_finite = command.skip_non_finite;
   const tuner::TrainingFinished finished = train_within_memory(command, request, session);
   check_result(finished, command.model.model);
   show(command, chosen, finished, session);
@@ -226,6 +260,20 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   };
   add_file("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors; default: weights from the seed",
            kStepGroup);
+  app->add_option("--clip-norm", command->clip_norm, "most that the norm of all gradients may be, over all devices; default: any")
+      ->type_name("X")
+      ->group(kStepGroup);
+  app->add_flag("--skip-non-finite", command->skip_non_finite,
+                "leave out the optimizer's step on all devices where a gradient is not finite, instead of ending there")
+      ->group(kStepGroup);
+  offer_values(*app->add_option("--checkpoint", command->checkpoint,
+                                "folder of checkpoints: training goes on from the latest, under any plan, and adds more")
+                    ->type_name("FOLDER")
+                    ->group(kOutputGroup),
+               {kFileValue});
+  app->add_option("--every", command->every, "steps between two checkpoints; default: 100; one more follows the last step")
+      ->type_name("N")
+      ->group(kOutputGroup);
   add_file("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format", kOutputGroup);
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "

@@ -214,7 +214,7 @@ bool PlanChoice::any() const {
   for (const std::string* text :
        {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas, &memory_format, &threads})
     if (!text->empty()) return true;
-  return exact;
+  return exact || keep_numerics;
 }
 
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
@@ -240,12 +240,15 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
            "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous"),
       {kMemoryFormatNames.begin(), kMemoryFormatNames.end()});
   add("--threads", options.threads, "N", "intra-op threads of a CPU device, those with fewer cores one per core", "one per core");
-  if (searched)
-    command
-        .add_flag("--exact", options.exact,
-                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, a thread per core, no kernel replaced, "
-                  "nothing fused")
-        ->group(kSearchedGroup);
+  if (!searched) return;
+  const auto add_flag = [&](const char* name, bool& value, const char* what) {
+    command.add_flag(name, value, what)->group(kSearchedGroup);
+  };
+  add_flag("--exact", options.exact,
+           "gradients that equal the un-pipelined model's in every bit: contiguous tensors, a thread per core, no kernel replaced, "
+           "nothing fused");
+  add_flag("--keep-numerics", options.keep_numerics,
+           "only plans that train as one device does: where samples of a micro-batch depend on each other (batch norm), one micro-batch");
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
@@ -330,6 +333,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
   space.exact = choice.exact;
+  space.keep_numerics = choice.keep_numerics;
   for (const Division& division : space.divisions) names.insert(names.end(), division.devices.begin(), division.devices.end());
   space.variants = searched_variants(choice, names);
   return space;

@@ -18,7 +18,8 @@ namespace mptune::reports {
 /// What a user asks of the plan, as typed; "" where not given.
 struct PlanChoice {
   std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas, memory_format, threads;
-  bool exact = false;  ///< of a search
+  bool exact = false;          ///< of a search
+  bool keep_numerics = false;  ///< likewise
   std::string plan;
   bool strict = false;
   /// True if any option but `plan` and `strict` is given.

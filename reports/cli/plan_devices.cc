@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/search/suited_space.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
 #include "profiler/device/device_list.h"
@@ -80,7 +81,8 @@ SearchSpace chosen_space(const PlanChoice& choice, const std::string& devices, c
   std::vector<Division> divisions = divisions_with_caps(memory, chosen.devices, chosen.pools);
   for (Division& division : divisions)
     division.memory_bytes = with_profiled_caps(std::move(division.memory_bytes), division.devices, input.profile);
-  SearchSpace space = search_space(choice, chosen.devices, caps, batch, input.profile.layers, divisions);
+  SearchSpace space =
+      planner::suited_space(search_space(choice, chosen.devices, caps, batch, input.profile.layers, divisions), input.profile.layers);
   // Some of the profile's cores were not measured as one device.
   std::erase_if(space.whole_machine, [&](const std::string& whole) { return !knows(input.profile, whole); });
   input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);

@@ -59,7 +59,7 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
 }
 
 std::map<std::string, bool*> flags_of_options(TuneCommand& command) {
-  return {{"--exact", &command.choice.exact}, {"--strict", &command.choice.strict}};
+  return {{"--exact", &command.choice.exact}, {"--keep-numerics", &command.choice.keep_numerics}, {"--strict", &command.choice.strict}};
 }
 
 std::string content_of(const std::string& path) {

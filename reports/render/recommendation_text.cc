@@ -8,6 +8,7 @@
 #include "planner/search/search.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "reports/render/search_text.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::reports {
@@ -204,6 +205,7 @@ struct WarningWords {
     return join(fact.plans, "; ") + " failed in the final comparison though " +
            (fact.plans.size() == 1 ? "its own trial was" : "their own trials were") + " measured: " + cause_and_remedy(fact.cause);
   }
+  std::string operator()(const tuner::TrainsOtherwise& fact) const { return text_of(fact.numerics); }
   std::string operator()(const tuner::FasterPlansFailed& fact) const {
     const char* up_to = fact.plans == 1 ? "" : "up to ";
     return fmt::format("{} plan{} predicted to be {}{} than the recommended one failed: {}", fact.plans, fact.plans == 1 ? "" : "s", up_to,

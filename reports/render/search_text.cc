@@ -101,4 +101,26 @@ std::string text_of(const tuner::Refit& refit) {
       100 * refit.error_before, 100 * refit.error_after, refit.trials, refit.factors.compute, refit.factors.action, refit.factors.copy);
 }
 
+namespace {
+
+/// "bn1", "bn1 and 3 more layers".
+std::string first_and_others(const std::vector<std::string>& layers) {
+  const std::size_t others = layers.size() - 1;
+  if (others == 0) return layers.front();
+  return fmt::format("{} and {} more layer{}", layers.front(), others, others == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string text_of(const planner::ChangedNumerics& changed) {
+  std::vector<std::string> parts;
+  if (const auto& norms = changed.norms; !norms.empty())
+    parts.push_back(fmt::format("{} normalise{} over {} sample{}, not over {}", first_and_others(norms), norms.size() == 1 ? "s" : "",
+                                changed.samples, changed.samples == 1 ? "" : "s", changed.batch));
+  if (const auto& writers = changed.writers; !writers.empty())
+    parts.push_back(
+        fmt::format("{} write{} buffers {} times a step", first_and_others(writers), writers.size() == 1 ? "s" : "", changed.microbatches));
+  return "training is not that of one device: " + join(parts, ", ") + "; --keep-numerics keeps to plans that train alike";
+}
+
 }  // namespace mptune::reports

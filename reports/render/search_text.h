@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "planner/numerics.h"
 #include "planner/search/search.h"
 #include "tuner/search/refit.h"
 
@@ -17,6 +18,9 @@ namespace mptune::reports {
 /// Which numbers of stages per device were searched; "" where the space says it:
 /// "1 to 5 of at most 8 stages per device searched: 4 and 5 had nothing faster".
 [[nodiscard]] std::string text_of(const StagesPerDevice& stages);
+
+/// "training is not that of one device: bn1 and 3 other layers normalise over 4 samples, not over 32; --keep-numerics ...".
+[[nodiscard]] std::string text_of(const planner::ChangedNumerics& changed);
 
 /// "the simulator's error: 6.0 % before the trials, 3.1 % fitted to 9 of them (computing 1.04x, actions 1.30x, copies 0.95x)".
 [[nodiscard]] std::string text_of(const tuner::Refit& refit);

@@ -207,7 +207,7 @@ elif kind == "train":
         losses[-1] = "nan"
     for i, loss in enumerate(losses):
         say("trained", step=i, loss=loss, step_s=0.05)
-    say("training_finished", step_s=samples([0.05] * len(losses)), loss=losses, peak_bytes=[1000, 2000])
+    say("training_finished", first_step=0, skipped_steps=0, resumed_from="", checkpoint=request["checkpoint"] and request["checkpoint"] + "/step-4", step_s=samples([0.05] * len(losses)), loss=losses, peak_bytes=[1000, 2000])
 elif kind == "series":
     series(request)
 elif kind == "check":

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 FOLDERS = ["profiler", "planner", "tuner", "reports"]
-PUBLIC = ["tuner/runtime/mptune.h", "profiler/nn/nn.h"]
+PUBLIC = ["tuner/training/mptune.h", "profiler/nn/nn.h"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 NAMESPACE = re.compile(r"^namespace (mptune[\w:]*) \{", re.M)
 
@@ -37,7 +37,7 @@ def check(root):
 
 def self_check():
     files = {
-        "tuner/runtime/mptune.h": '#include "planner/plan.h"\n',
+        "tuner/training/mptune.h": '#include "planner/plan.h"\n',
         "planner/plan.h": "namespace mptune::planner {\n",
         "planner/search/families.h": "namespace mptune {\n",
         "profiler/base/error.h": "namespace mptune::profiler {\n",

@@ -39,6 +39,7 @@ HANDS_ON = {
     "step_recorder.cc": "a warning of what was not recorded",
     "study.cc": "adds the study that cannot be used",
     "torch_file.cc": "adds the file that cannot be read",
+    "train.cc": "adds where in the step it failed",
     "tune.cc": "a warning of what was not recorded",
     "tune_command.cc": "adds the command that goes on",
     "write.cc": "adds the file that cannot be written",

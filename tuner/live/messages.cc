@@ -68,7 +68,8 @@ MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_
 MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
-MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);)
+MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
+              f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
@@ -89,7 +90,8 @@ MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
 MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
               f("warning", v.warning);)
 MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s);)
-MPTUNE_FIELDS(TrainingFinished, f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
+MPTUNE_FIELDS(TrainingFinished, f("first_step", v.first_step); f("skipped_steps", v.skipped_steps);
+              f("resumed_from", v.resumed_from); f("checkpoint", v.checkpoint); f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
 MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);

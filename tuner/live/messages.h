@@ -55,9 +55,13 @@ struct RecordRequest {
 struct TrainRequest {
   TrainingSetup setup;
   Plan plan;
-  int steps = 0;  ///< 0: until the 95 % interval of the step time is narrow, at most 50
+  int steps = 0;  ///< 0: until the 95 % interval of the step time is narrow, at most 50; with `checkpoint` those of earlier runs count
   std::string load;
   std::string save;
+  std::string checkpoint;        ///< folder; "" for none. Training goes on from the latest checkpoint there
+  int every = 0;                 ///< steps between two checkpoints; 0: only behind the last step
+  double clip_norm = 0;          ///< most that the norm of all gradients may be; 0: any
+  bool skip_non_finite = false;  ///< a step whose gradients are not all finite changes no parameter, instead of ending the training
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {
@@ -139,6 +143,10 @@ struct Trained {
   double step_s = 0;
 };
 struct TrainingFinished {
+  int first_step = 0;        ///< steps of earlier runs, by the checkpoint
+  int skipped_steps = 0;     ///< TrainRequest::skip_non_finite
+  std::string resumed_from;  ///< the checkpoint; "" for none
+  std::string checkpoint;    ///< the last one written; "" for none
   Samples step_s;
   std::vector<double> loss;
   std::vector<std::int64_t> peak_bytes;

@@ -167,7 +167,7 @@ void BoundGraph::add_links() {
     bound = std::make_unique<BoundLink>(BoundLink{*link, source, destination, nullptr, std::vector<char>(count), std::vector<char>(count)});
     bound->channel =
         std::make_unique<InProcessChannel>(plan_.num_microbatches(), direction(source, destination), direction(destination, source),
-                                           [this](std::exception_ptr error) { fail(std::move(error)); });
+                                           [this](std::exception_ptr error) { (void)fail(std::move(error)); });
   }
 }
 
@@ -217,7 +217,7 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work, const 
   try {
     for (const auto& device : devices_) callers_.push_back(device->now_of_caller());
   } catch (...) {
-    return fail(std::current_exception());
+    return (void)fail(std::current_exception());
   }
   for (std::size_t d = 0; d < workers_.size(); ++d)
     workers_[d]->post([this, &work, d] {
@@ -226,7 +226,7 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work, const 
         work(static_cast<int>(d));
         wait_for(devices_[d]->now());
       } catch (...) {
-        fail(std::current_exception());
+        (void)fail(std::current_exception());
       }
     });
   if (meanwhile) meanwhile();
@@ -237,12 +237,13 @@ void BoundGraph::after_caller(int device, int other) {
   devices_[as_index(device)]->after(callers_[as_index(other)]);
 }
 
-void BoundGraph::fail(std::exception_ptr error) {
-  if (is_cancelled(error) || !first_error_.set(std::move(error))) return;
+bool BoundGraph::fail(std::exception_ptr error) {
+  if (is_cancelled(error) || !first_error_.set(std::move(error))) return false;
   for (auto& [ends, link] : links_) link->channel->cancel();
   for (Replicas& replicas : stages_)
     for (auto& replica : replicas) replica->pending_weights().cancel();
   ring_all();
+  return true;
 }
 
 void BoundGraph::ring_all() {
@@ -257,14 +258,14 @@ void BoundGraph::recover() {
   drain();
   // A copy that failed while the lanes drained belongs to the step that is over.
   (void)first_error_.take();
-  for (auto& [ends, link] : links_) link->channel->reset();
   for_devices([this](int device) {
     for (Replicas& replicas : stages_)
       for (auto& replica : replicas)
         if (device_of(*replica) == device) replica->abandon();
   });
-  // The error that ended the step is reported, not those of the clean-up.
+  // The error that ended the step is reported, not those of the clean-up. These cancel the channels, too.
   (void)first_error_.take();
+  for (auto& [ends, link] : links_) link->channel->reset();
 }
 
 }  // namespace mptune::tuner

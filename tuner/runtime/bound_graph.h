@@ -109,7 +109,8 @@ class BoundGraph {
   void ring_all();
 
   /// Aborts the step: cancels all channels and rings all doorbells. take_error() returns the first error. Any thread may call this.
-  void fail(std::exception_ptr error);
+  /// Returns true if it is the step's first error.
+  bool fail(std::exception_ptr error);
   [[nodiscard]] bool failed() { return first_error_.is_set(); }
   [[nodiscard]] std::exception_ptr take_error() { return first_error_.take(); }
   /// Waits for all copies.

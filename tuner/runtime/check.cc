@@ -178,8 +178,10 @@ void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tens
   const ModelLayer& layer = layers[as_index(difference.layer)];
   WatchedNodes first(*range), second(*range);
   RunContext running = context();
+  running.recomputed = true;
   profiler::observe_nodes(*layer.layer, first.observer());
   (void)run_layer(layer, difference.layer, inputs, running);
+  running.recomputed = false;
   running.recomputing = true;
   profiler::observe_nodes(*layer.layer, second.observer());
   (void)run_layer(layer, difference.layer, inputs, running);

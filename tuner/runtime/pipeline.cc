@@ -1,7 +1,11 @@
 #include "tuner/runtime/pipeline.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -52,9 +56,29 @@ void check_batch(const Tensors& inputs, const at::Tensor& target, int batch) {
 struct Pipeline::Impl {
   tuner::BoundGraph graph;
   tuner::StepRunner runner;
+  PipelineOptions options;
+  // What the model has beside its layers, which are in the graph.
+  std::string name;
+  Loss loss;
+  SampleDescription sample;
+  int default_batch;
 
-  Impl(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
-      : graph(model, plan, options, std::move(devices)), runner(graph, options.seed) {}
+  Impl(const Model& model, const Plan& plan, const PipelineOptions& the_options, std::vector<std::shared_ptr<Device>> devices)
+      : graph(model, plan, the_options, std::move(devices)),
+        runner(graph, the_options.seed),
+        options(the_options),
+        name(model.name()),
+        loss(model.loss()),
+        sample(model.sample()),
+        default_batch(model.default_batch()) {}
+
+  /// A copy of the model as it is trained so far, on the host.
+  [[nodiscard]] Model model() const {
+    std::vector<ModelLayer> layers;
+    for (const auto& replicas : graph.stages())
+      for (ModelLayer& layer : replicas[0]->copied_layers()) layers.push_back(std::move(layer));
+    return {name, std::move(layers), loss, sample, default_batch};
+  }
 };
 
 Pipeline::Pipeline(Model model, const Plan& plan, const PipelineOptions& options)
@@ -99,6 +123,64 @@ std::vector<NamedTensor> Pipeline::named_buffers() const {
   return all;
 }
 
+std::vector<NamedTensor> Pipeline::named_parameters(int stage) const {
+  return impl_->graph.stages().at(as_index(stage))[0]->named_parameters();
+}
+
+void Pipeline::set_steps(std::int64_t steps) {
+  impl_->runner.set_steps(steps);
+}
+
+double Pipeline::gradient_norm() {
+  std::vector<double> squares(plan().stages.size());
+  on_stages([&](int stage) {
+    const at::NoGradGuard no_gradients;
+    for (const at::Tensor& parameter : parameters(stage)) {
+      if (!parameter.grad().defined()) continue;
+      const at::Tensor numbers = parameter.is_complex() ? at::view_as_real(parameter.grad()) : parameter.grad();
+      squares[as_index(stage)] += at::norm(numbers, 2, at::kDouble).square().item<double>();
+    }
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+double Pipeline::clip_gradients(double most) {
+  constexpr double kAgainstZero = 1e-6;  // as in PyTorch
+  const double norm = gradient_norm();
+  const double factor = most / (norm + kAgainstZero);
+  if (!std::isfinite(norm) || factor >= 1) return norm;
+  on_stages([&](int stage) {
+    const at::NoGradGuard no_gradients;
+    for (const at::Tensor& parameter : parameters(stage))
+      if (parameter.grad().defined()) at::Tensor(parameter.grad()).mul_(factor);
+  });
+  return norm;
+}
+
+void Pipeline::replan(const Plan& plan) {
+  const Model model = impl_->model();
+  const PipelineOptions options = impl_->options;
+  const Plan before = impl_->graph.plan();
+  const std::int64_t steps = impl_->runner.steps();
+  const std::vector<std::shared_ptr<Device>> own = impl_->graph.devices();
+  const auto bind = [&](const Plan& to) {
+    std::vector<std::shared_ptr<Device>> devices;
+    for (std::size_t d = 0; d < to.devices.size(); ++d) {
+      const auto same = std::ranges::find_if(own, [&](const auto& device) { return device->name() == to.devices[d]; });
+      devices.push_back(same != own.end() ? *same : make_device(parse_device(to.devices[d])));
+    }
+    impl_ = std::make_unique<Impl>(model, to, options, std::move(devices));
+    impl_->runner.set_steps(steps);
+  };
+  impl_.reset();  // the devices may have no memory for two copies
+  try {
+    bind(plan);
+  } catch (...) {
+    bind(before);
+    throw;
+  }
+}
+
 void Pipeline::copy_state_to(Model& model) const {
   const at::NoGradGuard no_grad;
   const auto copy = [](std::vector<NamedTensor> from, std::vector<NamedTensor> to) {
@@ -121,6 +203,10 @@ const Plan& Pipeline::plan() const {
 }
 std::int64_t Pipeline::steps() const {
   return impl_->runner.steps();
+}
+
+std::string Pipeline::failed_at() const {
+  return impl_->runner.failed_at();
 }
 
 std::vector<std::int64_t> Pipeline::peak_bytes() const {

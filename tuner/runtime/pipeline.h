@@ -61,6 +61,8 @@ class Pipeline {
   [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
   /// All parameters with their names, in the model's order. After a step they have gradients.
   [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
+  /// Those of parameters(stage), with their names.
+  [[nodiscard]] std::vector<NamedTensor> named_parameters(int stage) const;
   [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
   /// Copies trained values back into a model of the same layers.
   void copy_state_to(Model& model) const;
@@ -71,6 +73,22 @@ class Pipeline {
 
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] std::int64_t steps() const;  ///< completed so far
+  /// Goes on as if so many steps were completed: random layers draw the numbers of the next one.
+  void set_steps(std::int64_t steps);
+
+  /// Norm of all gradients of the last step as one vector, over all devices; not finite if one of them is not.
+  [[nodiscard]] double gradient_norm();
+  /// Scales all gradients so that gradient_norm() is at most `most`, and returns what it was. Gradients that are not finite stay as they
+  /// are: leave the optimizers' step out then. Like torch.nn.utils.clip_grad_norm_.
+  double clip_gradients(double most);
+
+  /// Goes on with the same training under another plan: parameters, buffers and the number of steps stay. Between two steps, while nothing
+  /// is recorded. Tensors of the pipeline are others afterwards, so that optimizers must be made anew (tuner/training). Throws what the
+  /// constructor throws; the pipeline then goes on under its old plan.
+  void replan(const Plan& plan);
+
+  /// Where the last step threw: "stage 1, forward of micro-batch 2, layer 'fc'"; "" if it did not, or failed outside of the actions.
+  [[nodiscard]] std::string failed_at() const;
 
   /// Per device of the plan; 0 for a CPU device where accounting is not installed.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "profiler/base/activity.h"
+#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/model/in_memory_format.h"
 
@@ -89,9 +90,13 @@ std::vector<StageReplica::Segment> StageReplica::segments_for(int microbatch) co
 Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind) {
   for (int i = segment.first; i < segment.last; ++i) {
     const ModelLayer& running = layers_[as_index(i)];
+    last_ = {i, i + 1, false};
     const int layer = stage_.first_layer + i;
     values = profiler::marked_outputs(*running.layer, values, run_layer(running, layer, values, context));
-    if (!context.recomputing) collect_statistics(i, context.microbatch);
+    if (!context.recomputing) {
+      collect_statistics(i, context.microbatch);
+      check_written(i, context);
+    }
     if (!recorder_) continue;
     recorder_->leaf(kind, layer);
     // While recording, the hook on a layer's output runs when the backward of the next layer has ended.
@@ -103,6 +108,7 @@ Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const R
 }
 
 at::Tensor StageReplica::loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind) {
+  last_ = {static_cast<int>(layers_.size()), 0, false};
   at::Tensor loss = (*loss_)(outputs, target);
   if (recorder_) recorder_->leaf(kind, stage_.last_layer);
   return loss;
@@ -115,7 +121,9 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
   for (const Segment& segment : segments_for(context.microbatch)) {
     const at::AutoGradMode grad(!segment.recompute);
     SavedSegment saved{segment, {profiler::as_leaves(values), {}, {}}};
-    values = run_layers(segment, saved.piece.inputs, context, EventKind::forward);
+    RunContext running = context;
+    running.recomputed = segment.recompute;
+    values = run_layers(segment, saved.piece.inputs, running, EventKind::forward);
     if (ends_in_loss(segment)) {
       values = {loss_of(values, target, EventKind::forward)};
       // Read at the end of the step (send_losses): reading now would wait for the device.
@@ -127,11 +135,12 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
   return loss_ ? Tensors{} : profiler::as_leaves(values);
 }
 
-/// "layer 'conv1'" or "layers 'conv1' to 'conv4'".
-std::string StageReplica::layers_text(const Segment& segment) const {
-  const std::string first = "'" + layers_[as_index(segment.first)].name + "'";
-  if (segment.last - segment.first == 1) return "layer " + first;
-  return "layers " + first + " to '" + layers_[as_index(segment.last - 1)].name + "'";
+std::string StageReplica::last_layers() const {
+  if (last_.first == static_cast<int>(layers_.size())) return "the loss";
+  if (last_.last == 0) return "";
+  const std::string first = "'" + layers_[as_index(last_.first)].name + "'";
+  if (last_.last - last_.first == 1) return "layer " + first;
+  return "layers " + first + " to '" + layers_[as_index(last_.last - 1)].name + "'";
 }
 
 void StageReplica::rerun(InFlight& flight, SavedSegment& saved) {
@@ -175,7 +184,8 @@ Tensors StageReplica::backward_through_segments(int microbatch, Tensors gradient
     if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
     const int ends_at = recorder_ ? first_trained(saved) : 0;
     if (aside != nullptr) std::ranges::move(split(saved, only_segment), std::back_inserter(*aside));
-    const Activity activity("the backward of " + layers_text(saved.segment), {}, patience_for(saved.segment.last - saved.segment.first));
+    last_ = saved.segment;
+    const Activity activity("the backward of " + last_layers(), {}, patience_for(saved.segment.last - saved.segment.first));
     gradients = profiler::backward_through(std::move(saved.piece), std::move(gradients));
     if (recorder_) recorder_->leaf(backward_kind_, stage_.first_layer + ends_at);
   }
@@ -216,6 +226,7 @@ void StageReplica::run_weights(const Take& take) {
     const int next = layer_of(taken->weight);
     if (recorder_ && layer >= 0 && next != layer) recorder_->leaf(EventKind::backward_weight, layer);
     layer = next;
+    last_ = {layer - stage_.first_layer, layer - stage_.first_layer + 1, false};
     const Activity activity("the weight gradients of layer", layers_[as_index(layer - stage_.first_layer)].name);
     profiler::run_together(taken->gradients);
     pending_.done(*taken);
@@ -249,6 +260,7 @@ void StageReplica::abandon() {
   in_flight_.clear();
   losses_.clear();
   pending_.reset();
+  last_writing_ = {};
   for (auto& layer : statistics_) layer.clear();
 }
 
@@ -260,6 +272,17 @@ void StageReplica::clear_gradients_of_copies() {
   for (NamedTensor& copy : copies_) copy.tensor.mutable_grad().reset();
 }
 
+std::vector<ModelLayer> StageReplica::copied_layers() const {
+  const at::NoGradGuard no_gradients;
+  std::vector<ModelLayer> copies;
+  for (const ModelLayer& layer : layers_) {
+    copies.push_back({layer.name, layer.modules, layer.layer->clone()});
+    for (const auto& tensors : {copies.back().layer->parameters(), copies.back().layer->buffers()})
+      for (const NamedTensor& named : tensors) at::Tensor(named.tensor).set_data(named.tensor.cpu().contiguous());
+  }
+  return copies;
+}
+
 std::vector<std::string> StageReplica::layer_names() const {
   std::vector<std::string> names;
   for (const ModelLayer& layer : layers_) names.push_back(layer.name);
@@ -269,6 +292,21 @@ std::vector<std::string> StageReplica::layer_names() const {
 void StageReplica::collect_statistics(int layer, int microbatch) {
   Layer& source = *layers_[as_index(layer)].layer;
   if (source.has_batch_statistics()) statistics_[as_index(layer)][microbatch] = source.take_statistics();
+}
+
+/// Such a layer must see all micro-batches in their order.
+void StageReplica::check_written(int layer, const RunContext& context) {
+  const std::string buffer = layers_[as_index(layer)].layer->written_buffer();
+  if (buffer.empty()) return;
+  const std::string where = "layer " + layers_[as_index(layer)].name;
+  if (stage_.devices.size() > 1)
+    throw Error("its forward writes the buffer " + buffer + ", and every replica would see some of the micro-batches only", where,
+                "give its stage one device (--replicas)");
+  if (context.step == last_writing_.step && context.microbatch < last_writing_.microbatch)
+    throw Error("its forward writes the buffer " + buffer + ", and micro-batch " + std::to_string(context.microbatch) +
+                    " comes after micro-batch " + std::to_string(last_writing_.microbatch),
+                where, "choose a schedule that takes them in order, such as 1f1b");
+  last_writing_ = context;
 }
 
 void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares) {

@@ -66,7 +66,12 @@ class StageReplica {
   [[nodiscard]] int replica() const { return replica_; }
   [[nodiscard]] bool on_gpu() const { return on_gpu_; }
   [[nodiscard]] int first_layer() const { return stage_.first_layer; }
+  /// Copies of its layers, on the host, contiguous.
+  [[nodiscard]] std::vector<ModelLayer> copied_layers() const;
   [[nodiscard]] std::vector<std::string> layer_names() const;
+  /// "layer 'fc'", "layers 'conv1' to 'conv4'", "the loss": what ran last in the action; "": nothing yet.
+  [[nodiscard]] std::string last_layers() const;
+  void begin_action() { last_ = {}; }
 
   [[nodiscard]] bool has_batch_statistics() const { return has_batch_statistics_; }
   /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers:
@@ -100,7 +105,6 @@ class StageReplica {
   };
 
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
-  [[nodiscard]] std::string layers_text(const Segment& segment) const;
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, SavedSegment& saved);
@@ -113,6 +117,7 @@ class StageReplica {
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;
   [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind);
   void collect_statistics(int layer, int microbatch);
+  void check_written(int layer, const RunContext& context);
 
   Stage stage_;
   int index_;
@@ -130,6 +135,8 @@ class StageReplica {
   EventKind backward_kind_ = EventKind::backward;  ///< of the backward that runs
   std::map<int, WeightedLoss> losses_;
   std::vector<std::map<int, std::vector<BatchStatistics>>> statistics_;  ///< per layer, by micro-batch
+  Segment last_;                                                         ///< the layers that ran last
+  RunContext last_writing_;                                              ///< the last forward of a layer that writes a buffer
   std::unique_ptr<LeafRecorder> recorder_;
 };
 

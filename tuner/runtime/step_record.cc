@@ -119,13 +119,13 @@ PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64
   RunContext context;
   context.seed = seed;
   context.samples = batch.inputs.at(0).size(0);
+  context.recomputed = true;
   std::vector<profiler::GraphPiece> pieces;
   Tensors values = batch.inputs;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Tensors leaves = profiler::as_leaves(values);
     pieces.push_back({leaves, {}, {}});
     step.inputs.push_back(leaves);
-    context.recomputing = false;
     values = run_layer(layers[i], static_cast<int>(i), leaves, context);
     step.record.outputs.push_back(copies_of(values));
     if (i + 1 < layers.size()) profiler::set_roots(pieces.back(), values);
@@ -135,6 +135,7 @@ PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64
   step.record.loss = loss.detach().to(at::kDouble);
   statistics.take(layers);
 
+  context.recomputed = false;
   context.recomputing = true;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const at::NoGradGuard no_gradients;

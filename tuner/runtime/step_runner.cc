@@ -1,12 +1,14 @@
 #include "tuner/runtime/step_runner.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "profiler/base/activity.h"
+#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/collect/nvtx_range.h"
 #include "profiler/kernels/replace_slow_kernels.h"
@@ -30,6 +32,35 @@ EventKind kind_of(const Action& action) {
   return EventKind::host;
 }
 
+const char* words_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::backward_input:
+      return "backward (inputs)";
+    case ActionKind::backward_weight:
+      return "backward (weights)";
+  }
+  return "";
+}
+
+/// "stage 1, forward of micro-batch 2, layer 'fc'".
+std::string place_of(const BoundAction& bound) {
+  const Action& action = bound.action;
+  const std::string layers = bound.stage->last_layers();
+  return "stage " + std::to_string(action.stage) + ", " + words_of(action.kind) + " of micro-batch " + std::to_string(action.microbatch) +
+         (layers.empty() ? "" : ", " + layers);
+}
+
+/// On the host, without a gradient: nobody reads it. A tensor of inference mode can't be saved for a backward.
+at::Tensor as_data(const at::Tensor& tensor) {
+  const c10::InferenceMode off(false);
+  const at::Tensor on_host = tensor.cpu();
+  return on_host.is_inference() ? on_host.clone() : on_host.detach();
+}
+
 /// Gives `copy` the values of `from`. On the host it gets the memory itself, which nobody writes during a step: only the first time does
 /// this cost anything, or if the caller has replaced the parameter's memory.
 void share_or_copy(at::Tensor copy, const at::Tensor& from) {
@@ -50,11 +81,14 @@ StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
       inputs_(graph) {}
 
 StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
+  if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA))
+    throw Error("autocast is on in the calling thread, but layers run in threads of their own", "Pipeline::step",
+                "call it outside of autocast, and switch autocast on in the layers' forward");
   const profiler::NvtxRange range("step", steps_);
   const auto start = profiler::SteadyClock::now();
   Tensors on_host;
-  for (const at::Tensor& input : inputs) on_host.push_back(profiler::in_memory_format(input.cpu(), graph_.plan().options.memory_format));
-  inputs_.begin(std::move(on_host), target.defined() ? target.cpu() : target);
+  for (const at::Tensor& input : inputs) on_host.push_back(profiler::in_memory_format(as_data(input), graph_.plan().options.memory_format));
+  inputs_.begin(std::move(on_host), target.defined() ? as_data(target) : target);
   run_phases(accumulate);
   StepResult result;
   result.loss = take_loss();
@@ -66,6 +100,7 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
 
 void StepRunner::run_phases(Accumulate accumulate) {
   begin_ends();
+  failed_at_.clear();
   const auto work = [&](int device) {
     run_row(device, accumulate);
     finish(device);
@@ -137,7 +172,7 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
     {
       const profiler::NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
       const TagScope scope(gpus_, tag_of(bound), kind_of(bound.action));
-      run_action(bound);
+      run_named(bound);
     }
     if (bound.ends_replica) end_replica(*bound.stage);
     if (auto* recorder = bound.stage->recorder()) {
@@ -167,6 +202,19 @@ void StepRunner::keep_to_cap(int device, std::int64_t growth) {
     if (auto* recorder = replica.recorder()) recorder->begin(tag_of(replica));
     replica.backward_all_weights();
   });
+}
+
+/// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
+void StepRunner::run_named(const BoundAction& bound) {
+  bound.stage->begin_action();
+  try {
+    run_action(bound);
+  } catch (const StepCancelled&) {
+    throw;
+  } catch (...) {
+    if (graph_.fail(std::current_exception())) failed_at_ = place_of(bound);
+    throw;
+  }
 }
 
 void StepRunner::run_action(const BoundAction& bound) {

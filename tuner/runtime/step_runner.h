@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tuner/runtime/bound_graph.h"
@@ -24,6 +25,9 @@ class StepRunner {
   /// Pipeline::record.
   void record(HostCollector* collector, TagSink* gpus);
   [[nodiscard]] std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+  /// Pipeline::failed_at.
+  [[nodiscard]] const std::string& failed_at() const { return failed_at_; }
 
  private:
   [[nodiscard]] Tag tag_of(const BoundAction& bound) const {
@@ -39,6 +43,7 @@ class StepRunner {
   void refresh(StageReplica& replica, int device);
   void run_row(int device, Accumulate accumulate);
   void run_action(const BoundAction& bound);
+  void run_named(const BoundAction& bound);
   void keep_to_cap(int device, std::int64_t growth);
   void send_losses(int device);
   void forward(const BoundAction& bound);
@@ -94,6 +99,7 @@ class StepRunner {
   };
   std::vector<StageEnd> ends_;  ///< per stage
   HostInputs inputs_;
+  std::string failed_at_;
 };
 
 }  // namespace mptune::tuner

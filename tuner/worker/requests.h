@@ -8,6 +8,7 @@
 #include "profiler/loading/load_model.h"
 #include "tuner/live/messages.h"
 #include "tuner/runtime/pipeline.h"
+#include "tuner/training/training_state.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -52,14 +53,22 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
+  struct Step : StepResult {
+    bool skipped = false;  ///< gradients were not all finite, and no parameter has changed
+  };
   /// Forward, backward and optimizer of one global batch. `seconds` covers all three.
-  [[nodiscard]] StepResult step();
+  [[nodiscard]] Step step();
+  /// What step() does with gradients before the optimizers.
+  void limit_gradients(double clip_norm, bool skip_non_finite);
+  [[nodiscard]] Optimizers optimizers() const;
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
 
  private:
   Pipeline pipeline_;
   Batch batch_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+  double clip_norm_ = 0;
+  bool skip_non_finite_ = false;
 };
 
 void describe(const DescribeRequest& request, const Replies& reply);

@@ -12,6 +12,7 @@
 #include "profiler/models/builtin_models.h"
 #include "profiler/state/state.h"
 #include "profiler/statistics/stopping.h"
+#include "tuner/training/checkpoint.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/requests.h"
 
@@ -71,22 +72,87 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 
 namespace {
 
+/// An error of LibTorch says where the step was.
+TrainingRun::Step step_of(TrainingRun& run) {
+  try {
+    return run.step();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace(), place = run.pipeline().failed_at();
+    if (place.empty()) throw;
+    throw Error(text.substr(0, text.find('\n')), place, "check --input, --batch and --data against the model, and the code of its layers");
+  }
+}
+
+void check_belongs(const Checkpoint& checkpoint, const CheckpointInfo& own, const std::string& path) {
+  const CheckpointInfo& made = checkpoint.info;
+  if (made.fingerprint != own.fingerprint)
+    throw Error("the checkpoint is of another model, " + made.model, path, "give that model, or another folder");
+  if (made.optimizer != own.optimizer)
+    throw Error("the checkpoint was made with " + made.optimizer, path, "give --optimizer " + made.optimizer + ", or another folder");
+  if (made.seed != own.seed)
+    throw Error("the checkpoint was made with another seed", path, "give --seed " + std::to_string(made.seed) + ", or another folder");
+}
+
+/// Checkpoints of a training, if it has any.
+class Checkpoints {
+ public:
+  Checkpoints(const TrainRequest& request, const Model& model)
+      : folder_(request.checkpoint),
+        every_(request.every),
+        info_{model.name(), model.fingerprint(), profiler::name_of(request.setup.optimizer), request.setup.seed,
+              batch_size_of(request.setup, model)} {}
+
+  /// Sets `run` to the latest one.
+  void go_on(TrainingRun& run, int steps, TrainingFinished& finished) const {
+    const std::string path = folder_.empty() ? "" : latest_checkpoint(folder_);
+    if (path.empty()) return;
+    const Activity activity("reading", path, kPatienceOfLoading);
+    const Checkpoint checkpoint = load_checkpoint(path);
+    check_belongs(checkpoint, info_, path);
+    if (checkpoint.state.steps >= steps)
+      throw Error("the training has " + std::to_string(checkpoint.state.steps) + " steps already", path,
+                  "give more --steps, or another folder");
+    set_training_state(run.pipeline(), run.optimizers(), checkpoint.state);
+    finished.first_step = static_cast<int>(checkpoint.state.steps);
+    finished.resumed_from = path;
+  }
+  /// After step number `done`.
+  void save(TrainingRun& run, int done, bool last, TrainingFinished& finished) const {
+    if (folder_.empty() || (!last && (every_ == 0 || done % every_ != 0))) return;
+    const Activity activity("writing a checkpoint in", folder_, kPatienceOfLoading);
+    save_checkpoint(folder_, info_, training_state(run.pipeline(), run.optimizers()));
+    finished.checkpoint = latest_checkpoint(folder_);
+  }
+
+ private:
+  std::string folder_;
+  int every_;
+  CheckpointInfo info_;
+};
+
 TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
   LoadedModel loaded = model_of(request.setup);
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
   const Batch batch = batch_of(request.setup, loaded.model);
+  const Checkpoints checkpoints(request, loaded.model);
   TrainingRun run(request.setup, std::move(loaded.model), request.plan, batch, devices);
+  run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
   TrainingFinished finished;
-  for (int step = 0; request.steps > 0 ? step < request.steps : !profiler::should_stop(finished.step_s, tight); ++step) {
-    const StepResult result = run.step();
-    if (!std::isfinite(result.loss))
+  checkpoints.go_on(run, request.steps, finished);
+  for (int step = finished.first_step; request.steps > 0 ? step < request.steps : !profiler::should_stop(finished.step_s, tight); ++step) {
+    const TrainingRun::Step result = step_of(run);
+    finished.skipped_steps += result.skipped ? 1 : 0;
+    if (!std::isfinite(result.loss) && !result.skipped)
       throw PlanFailed(
           Error("the loss is not finite", "step " + std::to_string(step), "lower --lr or check the data", ExitCode::infeasible),
           NonFinite{});
     finished.loss.push_back(result.loss);
     finished.step_s.values.push_back({result.seconds, step, 0, 0});
     reply(Trained{step, result.loss, result.seconds});
+    checkpoints.save(run, step + 1, step + 1 == request.steps, finished);
   }
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {

@@ -1,6 +1,8 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include <cmath>
+
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -97,10 +99,26 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
 
 TrainingRun::~TrainingRun() = default;
 
-StepResult TrainingRun::step() {
+void TrainingRun::limit_gradients(double clip_norm, bool skip_non_finite) {
+  clip_norm_ = clip_norm;
+  skip_non_finite_ = skip_non_finite;
+}
+
+Optimizers TrainingRun::optimizers() const {
+  Optimizers all;
+  for (const auto& optimizer : optimizers_) all.push_back(optimizer.get());
+  return all;
+}
+
+TrainingRun::Step TrainingRun::step() {
   const auto start = profiler::SteadyClock::now();
-  StepResult result = pipeline_.step(batch_.inputs, batch_.target);
-  pipeline_.on_stages([&](int stage) { optimizers_[as_index(stage)]->step(); });
+  Step result{pipeline_.step(batch_.inputs, batch_.target), false};
+  double norm = 0;
+  if (clip_norm_ > 0) norm = pipeline_.clip_gradients(clip_norm_);
+  if (skip_non_finite_ && clip_norm_ <= 0) norm = pipeline_.gradient_norm();
+  // One decision for all stages: else they would no longer be of one training.
+  result.skipped = skip_non_finite_ && !(std::isfinite(norm) && std::isfinite(result.loss));
+  if (!result.skipped) pipeline_.on_stages([&](int stage) { optimizers_[as_index(stage)]->step(); });
   result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   return result;
 }

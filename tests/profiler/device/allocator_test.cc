@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +66,42 @@ TEST(CpuAllocator, PeakIsTheHighestSumSinceItsReset) {
   EXPECT_EQ(account.peak_bytes(), 200'000);
   const at::Tensor third = bytes_on(account, 7);
   EXPECT_EQ(account.peak_bytes(), 200'007);
+}
+
+// Sizes that come once do not pile up: what is kept for them is freed for others.
+TEST(CpuAllocator, BlocksKeptForOtherSizesAreFreed) {
+  MemoryAccount& account = new_memory_account("random sizes");
+  constexpr std::int64_t kMost = 64 << 20;
+  (void)bytes_on(account, kMost);
+  std::vector<const void*> blocks;
+  for (std::int64_t bytes = 40 << 20; bytes < kMost; bytes += 1 << 20) {
+    const at::Tensor tensor = bytes_on(account, bytes);
+    tensor.fill_(1);
+    blocks.push_back(tensor.const_data_ptr());
+  }
+  std::int64_t there = 0;
+  for (const void* block : std::set<const void*>(blocks.begin(), blocks.end())) there += mapped(block) ? 40 << 20 : 0;
+  EXPECT_LE(there, kMost + kMost / 4);
+}
+
+TEST(CpuAllocator, AsksForMemoryBeforeItRefuses) {
+  MemoryAccount& account = new_memory_account("asks");
+  account.set_cap_bytes(1000);
+  at::Tensor spare = bytes_on(account, 600);
+  int asked = 0;
+  auto asker = account.when_short([&] {
+    ++asked;
+    spare.reset();
+  });
+  const at::Tensor fits = bytes_on(account, 700);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(account.refused_bytes(), 0);
+  EXPECT_EQ(account.current_bytes(), 700);
+  EXPECT_THROW((void)bytes_on(account, 700), c10::OutOfMemoryError);
+  EXPECT_EQ(asked, 2);
+  asker.reset();
+  EXPECT_THROW((void)bytes_on(account, 700), c10::OutOfMemoryError);
+  EXPECT_EQ(asked, 2) << "whom nobody asks any more";
 }
 
 TEST(CpuAllocator, CapRefusesWhatExceedsItAndChargesNothing) {

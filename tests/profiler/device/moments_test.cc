@@ -123,6 +123,30 @@ TEST(CommunicationBuffers, AnotherShapeOrTypeHasItsOwn) {
   EXPECT_EQ(device->made, 4);
 }
 
+TEST(CommunicationBuffers, MemoryOfOldShapesIsFreed) {
+  const auto device = make_device(parse_device("cpu:0"));
+  profiler::CommunicationBuffers buffers(device);
+  constexpr std::int64_t kMiB = 1 << 20;
+  std::int64_t most = 0;
+  for (std::int64_t length = 1; length <= 40; ++length) {
+    const at::Tensor like = at::empty({(1 + length * 7 % 5) * kMiB + length}, at::kByte);
+    const auto first = buffers.take(like), second = buffers.take(like);
+    most = std::max(most, device->current_bytes());
+  }
+  EXPECT_LE(most, 2 * (5 * kMiB + 40) + kMiB);
+}
+
+TEST(CommunicationBuffers, AreFreedWhereMemoryIsShort) {
+  const auto device = make_device(parse_device("cpu:0"));
+  profiler::CommunicationBuffers buffers(device);
+  device->set_memory_cap(3 << 20);
+  (void)buffers.take(at::empty({2 << 20}, at::kByte));
+  EXPECT_EQ(device->current_bytes(), 2 << 20) << "kept for the next copy";
+  const auto charged = device->charge_thread();
+  EXPECT_EQ(at::empty({2 << 20}, at::kByte).nbytes(), std::size_t{2} << 20);
+  EXPECT_EQ(device->refused_bytes(), 0);
+}
+
 TEST(CommunicationBuffers, WhatWasHandedOutOutlivesThem) {
   const auto device = std::make_shared<BehindDevice>();
   at::Tensor tensor;

@@ -80,7 +80,9 @@ void ExportedChain::step(const Tensors& inputs, bool recompute, std::int64_t fir
     entered.push_back(leaves);
     if (recompute) {
       const at::NoGradGuard no_gradients;
+      context.recomputed = true;
       (void)forward(*layer, leaves, context);
+      context.recomputed = false;
     }
     std::vector<std::vector<BatchStatistics>> by_norm;
     context.recomputing = recompute;

@@ -279,6 +279,29 @@ TEST(InputsStayAsTheyAre, WriteBehindANorm) {
   EXPECT_TRUE(at::equal(layer.forward({input}, {})[0], first));
 }
 
+// Data decide whether it writes. What was overwritten is said, and not overwritten again.
+TEST(InputsStayAsTheyAre, AWriteAfterForwardsWithoutOneIsFound) {
+  struct Sometimes : nn::Cloneable<Sometimes> {
+    void reset() override {}
+    at::Tensor forward(at::Tensor input) { return input.sum().item<float>() < 0 ? input.relu_() : input.relu(); }
+  };
+  auto model = from_sequential(nn::Sequential({{"sometimes", Sometimes()}}), Loss::mean_square());
+  const at::NoGradGuard as_in_a_forward_that_is_recomputed;
+  const auto positive = at::ones({2, 3}).set_requires_grad(true), negative = at::full({2, 3}, -1.0).set_requires_grad(true);
+  const auto forward = [&](const at::Tensor& input) { return run_layer(model.layers()[0], 0, {input}, {})[0]; };
+  EXPECT_TRUE(at::equal(forward(positive), positive));
+  try {
+    (void)forward(negative.detach().clone());
+    ADD_FAILURE() << "the write was not seen";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "its forward wrote into its input, which earlier ones did not");
+    EXPECT_EQ(error.where(), "layer sometimes");
+  }
+  const auto before = negative.detach().clone();
+  EXPECT_TRUE(at::equal(forward(negative), at::zeros({2, 3})));
+  EXPECT_TRUE(at::equal(negative.detach(), before));
+}
+
 // The graph keeps the input itself, from the first forward on, or a copy of it in its place.
 TEST(InputsStayAsTheyAre, OnlyWritersPayForCopies) {
   const auto holders_after_first_forward = [](nn::Sequential net) {

@@ -192,6 +192,16 @@ TEST_F(RoundTrip, ReadsProfilesWithoutSharesOfFusedWeightGradients) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesWithoutWrittenBuffers) {
+  Profile profile = testing::hand_profile();
+  profile.layers[1].written_buffer = "norm.running_mean";
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("ALTER TABLE MPTUNE_LAYER DROP COLUMN written_buffer");
+  profile.layers[1].written_buffer.clear();
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});

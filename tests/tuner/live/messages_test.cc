@@ -99,9 +99,14 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(record.path, "t.sqlite");
   EXPECT_EQ(record.profile_path, "p.sqlite");
 
-  const auto train = round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt"}, decode_request);
+  const auto train =
+      round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 5, 0.5, true}, decode_request);
   EXPECT_EQ(train.steps, 11);
   EXPECT_EQ(train.load, "in.pt");
+  EXPECT_EQ(train.checkpoint, "kept");
+  EXPECT_EQ(train.every, 5);
+  EXPECT_EQ(train.clip_norm, 0.5);
+  EXPECT_TRUE(train.skip_non_finite);
   EXPECT_EQ(train.save, "out.pt");
   EXPECT_EQ(round_trip<Request>(DoctorRequest{some_setup()}, decode_request).setup, some_setup());
   const auto check = round_trip<Request>(CheckRequest{some_setup(), some_plan(), 2.5}, decode_request);
@@ -148,8 +153,13 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(recorded.step_on_s, 0.2);
   EXPECT_EQ(recorded.step_off_s, 0.1);
   EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5}, decode_reply).step, 3);
-  const auto finished = round_trip<Reply>(TrainingFinished{some_samples(), {1.5, 0.1}, {9}}, decode_reply);
+  const auto finished =
+      round_trip<Reply>(TrainingFinished{2, 1, "kept/step-2", "kept/step-4", some_samples(), {1.5, 0.1}, {9}}, decode_reply);
   EXPECT_EQ(finished.loss, (std::vector<double>{1.5, 0.1}));
+  EXPECT_EQ(finished.first_step, 2);
+  EXPECT_EQ(finished.skipped_steps, 1);
+  EXPECT_EQ(finished.resumed_from, "kept/step-2");
+  EXPECT_EQ(finished.checkpoint, "kept/step-4");
   const auto findings = round_trip<Reply>(Findings{{{"libtorch", FindingStatus::warning, "2.11", "none"}}}, decode_reply);
   ASSERT_EQ(findings.findings.size(), 1u);
   EXPECT_EQ(findings.findings[0].name + findings.findings[0].value + findings.findings[0].remedy, "libtorch2.11none");

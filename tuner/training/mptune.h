@@ -13,3 +13,5 @@
 #include "profiler/state/state.h"
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/plan_file_of.h"
+#include "tuner/training/checkpoint.h"
+#include "tuner/training/training_state.h"

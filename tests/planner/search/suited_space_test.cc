@@ -1,0 +1,105 @@
+#include "planner/search/suited_space.h"
+
+#include <gmock/gmock.h>
+
+#include "planner/numerics.h"
+#include "tests/planner/search/spaces.h"
+#include "tests/support/error_of.h"
+
+namespace mptune::planner {
+namespace {
+
+using ::testing::HasSubstr;
+
+enum class Has { nothing, norm, writer };
+
+Profile profile_of(Has has) {
+  std::mt19937 random(1);
+  Profile profile = testing::with_names(testing::make_profile(testing::random_shape(random, 6, 2), testing::random_factors(random, 6)),
+                                        testing::names(2));
+  for (std::size_t i = 0; i < profile.layers.size(); ++i) profile.layers[i].name = "layer" + std::to_string(i);
+  if (has == Has::norm) profile.layers[2].batch_statistics = profile.layers[4].batch_statistics = true;
+  if (has == Has::writer) profile.layers[3].written_buffer = "layer3.average";
+  return profile;
+}
+
+SearchSpace space_of(bool keep_numerics) {
+  SearchSpace space;
+  space.devices = testing::names(2);
+  space.batch = 8;
+  space.keep_numerics = keep_numerics;
+  space.keep = 1'000;
+  return space;
+}
+
+bool replicated(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
+}
+
+struct Seen {
+  bool replicas = false, microbatches = false, changed = false;
+};
+Seen plans_of(Has has, bool keep_numerics) {
+  const Profile profile = profile_of(has);
+  const SearchSpace space = suited_space(space_of(keep_numerics), profile.layers);
+  std::vector<Plan> plans;
+  for (const Candidate& candidate : search_plans(space, profile).ranked) plans.push_back(candidate.plan);
+  for (const NamedPlan& baseline : baseline_plans(space, static_cast<int>(profile.layers.size()))) plans.push_back(baseline.plan);
+  Seen seen;
+  for (const Plan& plan : plans) {
+    seen.replicas |= replicated(plan);
+    seen.microbatches |= plan.num_microbatches() > 1;
+    seen.changed |= changed_numerics(plan, profile.layers).has_value();
+  }
+  EXPECT_FALSE(plans.empty());
+  return seen;
+}
+
+TEST(SuitedSpace, OfIndependentSamplesIsTheWholeSpace) {
+  for (const bool keep : {false, true}) {
+    const Seen seen = plans_of(Has::nothing, keep);
+    EXPECT_TRUE(seen.replicas && seen.microbatches);
+    EXPECT_FALSE(seen.changed);
+  }
+}
+
+TEST(SuitedSpace, BatchNormsGoWithMicrobatchesUnlessNumericsAreKept) {
+  const Seen any = plans_of(Has::norm, false);
+  EXPECT_TRUE(any.replicas && any.microbatches && any.changed);
+  const Seen kept = plans_of(Has::norm, true);
+  EXPECT_FALSE(kept.replicas || kept.microbatches || kept.changed);
+}
+
+TEST(SuitedSpace, WrittenBuffersGoWithNoReplicas) {
+  const Seen any = plans_of(Has::writer, false);
+  EXPECT_FALSE(any.replicas);
+  EXPECT_TRUE(any.microbatches && any.changed);
+  const Seen kept = plans_of(Has::writer, true);
+  EXPECT_FALSE(kept.replicas || kept.microbatches || kept.changed);
+}
+
+TEST(SuitedSpace, WhatIsAskedForAndNotAllowedIsRefused) {
+  SearchSpace space = space_of(true);
+  space.microbatch_counts = {4};
+  EXPECT_THAT(testing::refusal_of([&] { (void)suited_space(space, profile_of(Has::norm).layers); }),
+              HasSubstr("layer2 normalises over the samples of a micro-batch"));
+  space = space_of(false);
+  space.replicas = {2};
+  EXPECT_THAT(testing::refusal_of([&] { (void)suited_space(space, profile_of(Has::writer).layers); }),
+              HasSubstr("layer3 writes its buffer layer3.average once a micro-batch"));
+  space.replicas = {1, 1};
+  EXPECT_EQ(suited_space(space, profile_of(Has::writer).layers).replicas, space.replicas);
+}
+
+TEST(ChangedNumerics, CountsLayersAndTheSmallestMicrobatch) {
+  PlanOptions options = testing::options_of(testing::names(2), 7, 6);
+  options.microbatches = 3;
+  const auto changed = changed_numerics(make_plan(options), profile_of(Has::norm).layers);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->norms, (std::vector<std::string>{"layer2", "layer4"}));
+  EXPECT_EQ(changed->samples, 2);
+  EXPECT_EQ(changed->batch, 7);
+}
+
+}  // namespace
+}  // namespace mptune::planner

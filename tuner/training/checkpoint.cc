@@ -1,0 +1,166 @@
+#include "tuner/training/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "profiler/base/error.h"
+#include "profiler/base/json_field.h"
+#include "profiler/base/new_file.h"
+#include "profiler/state/safetensors.h"
+
+namespace mptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFormat = "mptune.checkpoint";
+constexpr int kVersion = 1;
+constexpr std::string_view kFolderPrefix = "step-";
+constexpr const char* kTensors = "tensors.safetensors";
+constexpr const char* kJson = "checkpoint.json";  // written last: a folder without it is no checkpoint
+constexpr std::string_view kModelPrefix = "model.";
+constexpr std::string_view kOptimizerPrefix = "optimizer.";
+
+/// Steps of a folder's name; -1: it is no checkpoint's.
+std::int64_t steps_in(const fs::path& path) {
+  const std::string name = path.filename();
+  if (!name.starts_with(kFolderPrefix)) return -1;
+  const char* first = name.data() + kFolderPrefix.size();
+  const char* last = name.data() + name.size();
+  std::int64_t steps = -1;
+  const auto [end, error] = std::from_chars(first, last, steps);
+  return first != last && error == std::errc() && end == last ? steps : -1;
+}
+
+/// Checkpoints in a folder by their steps.
+std::map<std::int64_t, fs::path> checkpoints_in(const std::string& folder) {
+  std::map<std::int64_t, fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::int64_t steps = steps_in(entry->path());
+    std::error_code ignored;
+    if (steps >= 0 && fs::is_regular_file(entry->path() / kJson, ignored)) found[steps] = entry->path();
+  }
+  return found;
+}
+
+/// Its JSON goes first, so that no part of a checkpoint is taken for one.
+void remove_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path / kJson, ignored);
+  fs::remove_all(path, ignored);
+}
+
+profiler::TensorDict tensors_of(const TrainingState& state) {
+  profiler::TensorDict tensors;
+  for (const auto* some : {&state.parameters, &state.buffers})
+    for (const NamedTensor& named : *some) tensors.emplace_back(std::string(kModelPrefix) + named.name, named.tensor);
+  for (const auto& [parameter, entries] : state.optimizer)
+    for (const auto& [entry, tensor] : entries) tensors.emplace_back(std::string(kOptimizerPrefix) + entry + "." + parameter, tensor);
+  return tensors;
+}
+
+nlohmann::json names_of(const std::vector<NamedTensor>& tensors) {
+  nlohmann::json names = nlohmann::json::array();
+  for (const NamedTensor& named : tensors) names.push_back(named.name);
+  return names;
+}
+
+/// The tensors of a file, each taken once.
+class Stored {
+ public:
+  explicit Stored(const std::string& path) : path_(path) {
+    for (auto& [name, tensor] : profiler::read_safetensors(path)) tensors_[name] = tensor;
+  }
+  std::vector<NamedTensor> take(const JsonField& names) {
+    std::vector<NamedTensor> taken;
+    names.each([&](const JsonField& name) {
+      const auto found = tensors_.extract(std::string(kModelPrefix) + name.text());
+      if (!found) throw Error("the checkpoint lacks the tensor '" + name.text() + "'", path_, "use the checkpoint before it");
+      taken.push_back({name.text(), found.mapped()});
+    });
+    return taken;
+  }
+  OptimizerState take_optimizer() const {
+    OptimizerState state;
+    for (const auto& [name, tensor] : tensors_) {
+      if (!name.starts_with(kOptimizerPrefix)) continue;
+      const std::string rest = name.substr(kOptimizerPrefix.size());
+      const std::size_t dot = rest.find('.');
+      if (dot != std::string::npos) state[rest.substr(dot + 1)][rest.substr(0, dot)] = tensor;
+    }
+    return state;
+  }
+
+ private:
+  std::string path_;
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("the checkpoint can't be read", path, "check the path and its permissions");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, const CheckpointInfo& info, const TrainingState& state) {
+  const fs::path path = fs::path(folder) / (std::string(kFolderPrefix) + std::to_string(state.steps));
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw Error("the folder can't be made: " + error.message(), path, "choose another --checkpoint", ExitCode::environment);
+  fs::remove(path / kJson, error);
+  profiler::write_safetensors(path / kTensors, tensors_of(state));
+  const nlohmann::json json = {{"format", kFormat},
+                               {"version", kVersion},
+                               {"steps", state.steps},
+                               {"model", info.model},
+                               {"fingerprint", info.fingerprint},
+                               {"optimizer", info.optimizer},
+                               {"seed", info.seed},
+                               {"batch", info.batch},
+                               {"parameters", names_of(state.parameters)},
+                               {"buffers", names_of(state.buffers)}};
+  NewFile file(path / kJson, ExitCode::environment);
+  file << json.dump(2) + "\n";
+  file.commit();
+  auto older = checkpoints_in(folder);
+  older.erase(older.lower_bound(state.steps), older.end());
+  if (!older.empty()) older.erase(std::prev(older.end()));
+  for (const auto& [steps, old] : older) remove_checkpoint(old);
+}
+
+std::string latest_checkpoint(const std::string& folder) {
+  const auto found = checkpoints_in(folder);
+  return found.empty() ? "" : found.rbegin()->second.string();
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  const std::string json_path = fs::path(path) / kJson;
+  const JsonSource source{json_path, "the checkpoint is damaged: ", "use the checkpoint before it"};
+  const nlohmann::json document = parse_json(content_of(json_path), source, JsonLimits{16, 10'000'000});
+  const JsonField json(document, source);
+  if (json.at("format").text() != kFormat) throw Error("the file is no checkpoint of mptune", json_path, "name the folder of --checkpoint");
+  if (const auto version = json.at("version").whole(); version > kVersion)
+    throw Error("the checkpoint was written by a newer version of mptune (format " + std::to_string(version) + ")", json_path,
+                "use that version");
+  Checkpoint checkpoint;
+  checkpoint.info = {json.at("model").text(), json.at("fingerprint").text(), json.at("optimizer").text(),
+                     json.at("seed").whole<std::uint64_t>(), json.at("batch").whole<int>()};
+  checkpoint.state.steps = json.at("steps").whole(0, std::numeric_limits<std::int64_t>::max() - 1);
+  Stored stored(fs::path(path) / kTensors);
+  checkpoint.state.parameters = stored.take(json.at("parameters"));
+  checkpoint.state.buffers = stored.take(json.at("buffers"));
+  checkpoint.state.optimizer = stored.take_optimizer();
+  return checkpoint;
+}
+
+}  // namespace mptune

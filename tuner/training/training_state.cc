@@ -1,0 +1,77 @@
+#include "tuner/training/training_state.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+
+namespace mptune {
+namespace {
+
+std::vector<NamedTensor> on_host(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> copies;
+  for (const NamedTensor& named : tensors)
+    copies.push_back({named.name, named.tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous()});
+  return copies;
+}
+
+/// Which parameters each optimizer has.
+std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pipeline, const Optimizers& optimizers) {
+  if (optimizers.size() == 1) return {pipeline.named_parameters()};
+  const int stages = pipeline.plan().num_stages();
+  if (optimizers.size() != as_index(stages))
+    throw Error(std::to_string(optimizers.size()) + " optimizers for " + std::to_string(stages) + " stages", "training_state",
+                "pass one for all parameters, or one per stage");
+  std::vector<std::vector<NamedTensor>> by_stage;
+  for (int stage = 0; stage < stages; ++stage) by_stage.push_back(pipeline.named_parameters(stage));
+  return by_stage;
+}
+
+using TensorsByName = std::map<std::string, at::Tensor>;
+
+TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<NamedTensor>& given) {
+  constexpr const char* kRemedy = "go on with the model of the first run";
+  TensorsByName by_name;
+  for (const NamedTensor& named : given) by_name[named.name] = named.tensor;
+  for (const NamedTensor& named : own) {
+    const auto found = by_name.find(named.name);
+    if (found == by_name.end()) throw Error("the state lacks a tensor of the model", named.name, kRemedy);
+    if (found->second.sizes() != named.tensor.sizes() || found->second.scalar_type() != named.tensor.scalar_type())
+      throw Error("the state's tensor has another shape or type than the model's", named.name, kRemedy);
+  }
+  if (by_name.size() > own.size()) {
+    for (const NamedTensor& named : own) by_name.erase(named.name);
+    throw Error("the model lacks a tensor of the state", by_name.begin()->first, kRemedy);
+  }
+  return by_name;
+}
+
+void copy(const std::vector<NamedTensor>& to, const TensorsByName& from) {
+  const at::NoGradGuard no_gradients;
+  for (const NamedTensor& named : to) at::Tensor(named.tensor).copy_(from.at(named.name));
+}
+
+}  // namespace
+
+TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers) {
+  TrainingState state{pipeline.steps(), on_host(pipeline.named_parameters()), on_host(pipeline.named_buffers()), {}};
+  const auto parameters = parameters_by_optimizer(pipeline, optimizers);
+  for (std::size_t i = 0; i < optimizers.size(); ++i) state.optimizer.merge(optimizer_state(*optimizers[i], parameters[i]));
+  return state;
+}
+
+void set_training_state(Pipeline& pipeline, const Optimizers& optimizers, const TrainingState& state) {
+  const std::vector<NamedTensor> parameters = pipeline.named_parameters(), buffers = pipeline.named_buffers();
+  const TensorsByName parameters_given = checked(parameters, state.parameters), buffers_given = checked(buffers, state.buffers);
+  const auto by_optimizer = parameters_by_optimizer(pipeline, optimizers);
+  for (std::size_t i = 0; i < optimizers.size(); ++i) set_optimizer_state(*optimizers[i], by_optimizer[i], state.optimizer);
+  copy(parameters, parameters_given);
+  copy(buffers, buffers_given);
+  pipeline.set_steps(state.steps);
+}
+
+}  // namespace mptune

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tuner/runtime/pipeline.h"
+#include "tuner/training/optimizer_state.h"
+
+namespace mptune {
+
+/// All that a training needs to go on after a step, under any plan: with equal micro-batches its losses are those of the training that was
+/// not interrupted. Tensors are copies on the host. What random layers draw depends on the seed and the number of steps.
+struct TrainingState {
+  std::int64_t steps = 0;  ///< completed
+  std::vector<NamedTensor> parameters, buffers;
+  OptimizerState optimizer;
+};
+
+/// The optimizers of a training: one per stage, or one for all parameters.
+using Optimizers = std::vector<torch::optim::Optimizer*>;
+
+/// Between two steps only. Throws what optimizer_state() throws.
+[[nodiscard]] TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers);
+/// Throws Error, and changes nothing, where names or shapes differ; also what set_optimizer_state() throws.
+void set_training_state(Pipeline& pipeline, const Optimizers& optimizers, const TrainingState& state);
+
+}  // namespace mptune
