@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -85,6 +86,7 @@ void ExportedGraph::bind_all(const std::vector<SampleAxis>& given, Shared& share
     }
   }
   find_memory();
+  relax_views();
 }
 
 void ExportedGraph::refuse(int node, const std::string& why, const Shared& shared) const {
@@ -319,6 +321,19 @@ void ExportedGraph::find_memory() {
     }
   }
   for (int value = 0; value < values(); ++value) memory_[as_index(value)] = root(value);
+}
+
+/// Another kernel than that of the export may leave a tensor in another order in memory (attention with a mask does, without gradients):
+/// view() then refuses what reshape() copies. Where nobody writes to the memory, the two compute the same.
+void ExportedGraph::relax_views() {
+  std::set<int> written;
+  for (const Node& node : nodes_)
+    for (const int value : node.writes) written.insert(memory_of(value));
+  for (Node& node : nodes_) {
+    const bool is_view = node.operation && node.operation->operator_name() == c10::OperatorName("aten::view", "");
+    if (is_view && !node.makes.empty() && !written.contains(memory_of(node.makes[0])))
+      node.operation = c10::Dispatcher::singleton().findSchema(c10::OperatorName("aten::reshape", ""));
+  }
 }
 
 }  // namespace mptune::profiler

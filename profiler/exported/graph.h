@@ -113,6 +113,7 @@ class ExportedGraph {
   void find_aliases(const ProgramNode& source, Node& node) const;
   void find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const;
   void find_memory();
+  void relax_views();
   [[nodiscard]] bool is_tensor(int value) const { return graph_.values[as_index(value)].kind == ValueDescription::Kind::tensor; }
   void check_types() const;
   void check_outputs(const ProgramNode& source, const Node& node) const;

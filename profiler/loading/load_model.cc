@@ -139,9 +139,10 @@ Model described(Model&& model, std::string name, Loss loss, SampleDescription sa
 SampleDescription with_target(Model& model) {
   auto sample = model.sample();
   const auto& loss = model.loss().name();
+  const bool is_cross_entropy = loss.starts_with("cross_entropy");
   const bool known = sample.target.classes > 0 || at::isFloatingType(sample.target.type);
   const bool input_known = !sample.inputs.empty() && std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known);
-  if (!input_known || (loss == "cross_entropy" && known) || (loss != "cross_entropy" && loss != "mse")) return sample;
+  if (!input_known || (is_cross_entropy && known) || (!is_cross_entropy && loss != "mse")) return sample;
   const auto output = output_of(model);
   if (loss == "mse")
     sample.target = {.shape = without_first(output.sizes()), .type = output.scalar_type()};

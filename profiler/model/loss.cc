@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <numeric>
+
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
 #include "profiler/model/scalar_types.h"
@@ -17,7 +19,16 @@ void check_target(const Tensors& outputs, const at::Tensor& target, const char* 
   }
 }
 
-at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target) {
+/// Weights of the classes like `output`; undefined: 1 each.
+at::Tensor class_weights_for(const at::Tensor& output, std::int64_t classes, const std::vector<double>& weights) {
+  if (weights.empty()) return {};
+  if (std::ssize(weights) != classes)
+    throw Error(std::to_string(weights.size()) + " class weights for " + std::to_string(classes) + " classes", "--loss cross_entropy",
+                "give one for every class");
+  return at::tensor(weights, at::kDouble).to(output.options().requires_grad(false));
+}
+
+at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target, const LossChoice& choice) {
   check_target(outputs, target, "cross_entropy");
   const auto& output = outputs.front();
   if (at::isFloatingType(target.scalar_type()))
@@ -25,8 +36,22 @@ at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target) {
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
   // Language models: (samples, positions, classes).
   if (output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1))
-    return at::cross_entropy_loss(output.flatten(0, 1), classes.flatten());
-  return at::cross_entropy_loss(output, classes);
+    return at::cross_entropy_loss(output.flatten(0, 1), classes.flatten(), class_weights_for(output, output.size(2), choice.class_weights),
+                                  at::Reduction::Mean, choice.ignore_index);
+  return at::cross_entropy_loss(output, classes, class_weights_for(output, output.dim() < 2 ? 0 : output.size(1), choice.class_weights),
+                                at::Reduction::Mean, choice.ignore_index);
+}
+
+at::Tensor counted_by_cross_entropy(const at::Tensor& target, const LossChoice& choice) {
+  if (!target.defined() || at::isFloatingType(target.scalar_type())) return {};
+  const at::Tensor classes = target.to(at::kLong), counts = classes.ne(choice.ignore_index);
+  const auto of_samples = [](const at::Tensor& numbers) { return numbers.flatten(1).sum(1).to(at::kDouble); };
+  const at::Tensor rows = counts.unsqueeze(-1);
+  if (choice.class_weights.empty()) return of_samples(rows);
+  const at::Tensor weights = at::tensor(choice.class_weights, at::kDouble);
+  // A target that is no class is refused by the loss.
+  const at::Tensor known = classes.clamp(0, weights.size(0) - 1);
+  return of_samples(weights.index({known.unsqueeze(-1)}) * rows);
 }
 
 at::Tensor mse_of(const Tensors& outputs, const at::Tensor& target) {
@@ -45,8 +70,9 @@ at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) 
 
 }  // namespace
 
-Loss Loss::cross_entropy() {
-  return {"cross_entropy", cross_entropy_of};
+Loss Loss::cross_entropy(const LossChoice& choice) {
+  return {text_of(choice), [choice](const Tensors& outputs, const at::Tensor& target) { return cross_entropy_of(outputs, target, choice); },
+          [choice](const at::Tensor& target) { return counted_by_cross_entropy(target, choice); }};
 }
 Loss Loss::mse() {
   return {"mse", mse_of};
@@ -68,10 +94,37 @@ at::Tensor Loss::operator()(const Tensors& outputs, const at::Tensor& target) co
   return loss;
 }
 
+at::Tensor Loss::of_nothing(const Tensors& outputs) {
+  return outputs.at(0).sum() * 0;
+}
+
+std::vector<double> Loss::weights_of_parts(const at::Tensor& target, const std::vector<int>& sizes) const {
+  const at::Tensor counted = counted_ ? counted_(target) : at::Tensor();
+  std::vector<double> weights;
+  std::int64_t first = 0;
+  for (const int size : sizes) {
+    double weight = size;
+    if (counted.defined()) weight = counted.narrow(0, first, size).sum().item<double>();
+    weights.push_back(weight);
+    first += size;
+  }
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (!(total > 0)) throw Error("no target of the batch counts", "--loss " + name_, "give targets other than ignore_index");
+  for (double& weight : weights) weight /= total;
+  return weights;
+}
+
 Loss Loss::from_name(const std::string& name) {
-  for (const auto& loss : {cross_entropy(), mse(), mean_square()})
-    if (loss.name() == name) return loss;
-  throw Error("unknown loss '" + name + "'", "--loss", "use cross_entropy, mse, mean_square, or model for the model's own");
+  const LossChoice choice = parse_loss(name);
+  switch (choice.kind) {
+    case LossKind::cross_entropy:
+      return cross_entropy(choice);
+    case LossKind::mse:
+      return mse();
+    case LossKind::mean_square:
+      break;
+  }
+  return mean_square();
 }
 
 }  // namespace mptune

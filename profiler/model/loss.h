@@ -2,37 +2,49 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 
+#include "profiler/base/loss_choice.h"
 #include "profiler/model/layer.h"
 
 namespace mptune {
 
-/// Mean loss over the samples of a micro-batch. A value; copies share nothing that changes.
+/// Mean loss over the samples of a micro-batch, or over what counts of them. A value; copies share nothing that changes.
 class Loss {
  public:
   /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
   /// A 3-D output is read as the latter if its second size is that of a 2-D target.
-  [[nodiscard]] static Loss cross_entropy();
+  /// Targets of the choice's ignore_index do not count; others count as much as its class_weights say.
+  [[nodiscard]] static Loss cross_entropy(const LossChoice& choice = {});
   /// Mean of (output - target)^2.
   [[nodiscard]] static Loss mse();
   /// Mean of output^2; needs no target.
   [[nodiscard]] static Loss mean_square();
   /// A user's own loss. `function` must return a scalar: the mean over its samples.
   [[nodiscard]] static Loss custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function);
-  /// A loss by its name in `--loss`. Throws Error for an unknown name.
+  /// A loss by its text in `--loss` (LossChoice). Throws Error for an unknown one.
   [[nodiscard]] static Loss from_name(const std::string& name);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// What the parts of a batch weigh, so that the sum over the parts of weight times loss is the loss of the batch: each part by how much
+  /// counts in it. `sizes`: samples of the parts, in order; `target` of the batch, on the host. A part that weighs 0 has no loss.
+  /// Throws Error where nothing counts in the whole batch.
+  [[nodiscard]] std::vector<double> weights_of_parts(const at::Tensor& target, const std::vector<int>& sizes) const;
   /// Throws Error if the function returns anything but one number.
   [[nodiscard]] at::Tensor operator()(const Tensors& outputs, const at::Tensor& target) const;
+  /// The loss of a part that weighs 0: 0, with gradients of 0.
+  [[nodiscard]] static at::Tensor of_nothing(const Tensors& outputs);
 
  private:
-  Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function)
-      : name_(std::move(name)), function_(std::move(function)) {}
+  /// How much counts in each sample of a target, in double; an undefined tensor: equally much.
+  using Counted = std::function<at::Tensor(const at::Tensor& target)>;
+  Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function, Counted counted = nullptr)
+      : name_(std::move(name)), function_(std::move(function)), counted_(std::move(counted)) {}
   std::string name_;
   std::function<at::Tensor(const Tensors&, const at::Tensor&)> function_;
+  Counted counted_;
 };
 
 }  // namespace mptune

@@ -12,6 +12,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/loss_choice.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/builtin_list.h"
 #include "reports/cli/option_values.h"
@@ -26,7 +27,7 @@ std::string range_text(double least, double most) {
 }
 
 std::vector<std::string> loss_values() {
-  std::vector<std::string> values = profiler::loss_names();
+  std::vector<std::string> values(kLossNames.begin(), kLossNames.end());
   values.emplace_back("model");
   return values;
 }
@@ -79,7 +80,11 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   };
   offer_values(*add("--optimizer", options.optimizer, "NAME", "sgd, adam or adamw; default: sgd"), profiler::optimizer_names());
   add("--lr", options.learning_rate, "X", "learning rate; default: 0.01 for sgd, 0.001 for adam and adamw");
-  offer_values(*add("--loss", options.loss, "NAME", "cross_entropy, mse, mean_square or model; default: the model's"), loss_values());
+  offer_values(
+      *add("--loss", options.loss, "NAME",
+           "cross_entropy, mse, mean_square or model; cross_entropy:ignore_index=0:weight=1,2.5 says which targets count and how much; "
+           "default: the model's"),
+      loss_values());
   add("--seed", options.seed, "N", "fixes weights and data; default: 0");
   offer_values(*add("--data", options.data, "FILE",
                     "a batch saved by torch.save: a dict with input and target, or a key for each input by its name; default: made "
@@ -190,7 +195,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0)
     setup.memory_bytes[setup.whole_machine] = cap;
   setup.optimizer = profiler::parse_optimizer(step.optimizer);
-  if (!step.loss.empty() && step.loss != "model") setup.loss = profiler::parse_loss(step.loss);
+  if (!step.loss.empty() && step.loss != "model") setup.loss = text_of(parse_loss(step.loss));
   setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);
   setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
   setup.data = step.data;

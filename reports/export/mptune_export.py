@@ -387,8 +387,17 @@ def _differs(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _check_program(program: torch.export.ExportedProgram, reference: _Step, inputs: _Positional, kwargs: _Keywords) -> None:
+    module = _copy_of(program.module())
+    # A copy has the program's constants among its buffers: class weights, torch.tensor(...) in forward, tensors that are plain attributes.
+    constants = {name for name, _ in module.named_buffers(remove_duplicate=False)} - set(program.graph_signature.buffers)
+    before = {name: module.get_buffer(name).detach().clone() for name in constants}
     try:
-        _compare(reference, _step(_copy_of(program.module()), inputs, kwargs))
+        step = _step(module, inputs, kwargs)
+        for name in constants:
+            if _differs(before[name], step.buffers.pop(name)):
+                remedy = "make it one with register_buffer: a constant is no state that is trained or saved"
+                raise ExportError("the model writes a tensor that is no buffer", name, remedy)
+        _compare(reference, step)
     except ExportError as error:
         if not reference.reentrant:
             raise

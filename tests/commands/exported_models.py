@@ -74,6 +74,22 @@ class Pair(nn.Module):
         return self.head((self.left(left) * self.right(right)).tanh())
 
 
+class Padded(nn.Module):
+    """A language model whose attention leaves padding out."""
+
+    def __init__(self):
+        super().__init__()
+        self.word, self.scale = nn.Embedding(11, 16), torch.full((16,), 4.0)
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True) for _ in range(2))
+        self.head = nn.Linear(16, 11)
+
+    def forward(self, words):
+        x = self.word(words) * self.scale
+        for block in self.blocks:
+            x = block(x, src_key_padding_mask=words == 0)
+        return self.head(x)
+
+
 def flat_cross_entropy(output, target):
     return functional.cross_entropy(output.flatten(0, -2), target.flatten())
 
@@ -155,12 +171,30 @@ def check(name, model, inputs, target, loss_inside):
     print(f"{name}: losses as in Python, {len(state)} tensors out and back by {', '.join(formats)}")
 
 
+def check_padded():
+    """Micro-batches of one sample, recomputed, with other numbers of tokens in each: the mean is over the tokens that count."""
+    words = torch.randint(1, 11, (BATCH, 7))
+    for sample in range(BATCH):
+        words[sample, 2 + sample % 5 :] = 0
+    target = words.roll(-1, 1).where(words.roll(-1, 1) != 0, -100)
+    model = Padded()
+    mptune_export.export(model, (words[:3],), "padded.pt2")
+    torch.save({"words": words, "target": target}, "padded.data.pt")
+    cores = [f"cpu:{core}" for core in sorted(os.sched_getaffinity(0))[:2]]
+    step = ["padded.pt2", "--data", "padded.data.pt", "--loss", "cross_entropy", "--lr", str(RATE), "--batch", str(BATCH), "--steps", str(STEPS)]
+    wanted = train(model, {"words": words}, target, STEPS)
+    for more in ([], ["--recompute", "all"], ["--schedule", "zb1p"]):
+        check_losses("padded", run("run", *step, "--devices", ",".join(cores), "--microbatches", str(BATCH), *more)["loss"], wanted)
+    print("padded: losses as in Python, of micro-batches of one sample")
+
+
 def main():
     torch.manual_seed(0)
     os.makedirs(FOLDER, exist_ok=True)
     os.chdir(FOLDER)
     for subject in models():
         check(*subject)
+    check_padded()
 
 
 if __name__ == "__main__":

@@ -130,10 +130,6 @@ struct Names<profiler::OptimizerKind> {
   static constexpr auto& kAll = profiler::kOptimizerNames;
 };
 template <>
-struct Names<profiler::LossKind> {
-  static constexpr auto& kAll = profiler::kLossNames;
-};
-template <>
 struct Names<DisturbedBy> {
   static constexpr auto& kAll = kDisturbedByNames;
 };

@@ -50,7 +50,7 @@ void mark_ends(std::vector<BoundAction>& row) {
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
-    : plan_(plan), devices_(std::move(devices)) {
+    : plan_(plan), loss_(model.loss()), devices_(std::move(devices)) {
   validate(plan_, model.size(), "plan for " + model.name());
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())

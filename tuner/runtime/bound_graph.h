@@ -80,6 +80,7 @@ class BoundGraph {
   BoundGraph& operator=(const BoundGraph&) = delete;
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const Loss& loss() const { return loss_; }
   [[nodiscard]] const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   [[nodiscard]] Device& device(int index) const { return *devices_[as_index(index)]; }
   [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[as_index(device)]; }
@@ -141,6 +142,7 @@ class BoundGraph {
   void bind_rows();
 
   Plan plan_;
+  Loss loss_;
   std::vector<StageLink> stage_links_;
   std::vector<StageTensors> tensors_;
   std::vector<std::shared_ptr<Device>> devices_;

@@ -59,7 +59,6 @@ struct Pipeline::Impl {
   PipelineOptions options;
   // What the model has beside its layers, which are in the graph.
   std::string name;
-  Loss loss;
   SampleDescription sample;
   int default_batch;
 
@@ -68,7 +67,6 @@ struct Pipeline::Impl {
         runner(graph, the_options.seed),
         options(the_options),
         name(model.name()),
-        loss(model.loss()),
         sample(model.sample()),
         default_batch(model.default_batch()) {}
 
@@ -77,7 +75,7 @@ struct Pipeline::Impl {
     std::vector<ModelLayer> layers;
     for (const auto& replicas : graph.stages())
       for (ModelLayer& layer : replicas[0]->copied_layers()) layers.push_back(std::move(layer));
-    return {name, std::move(layers), loss, sample, default_batch};
+    return {name, std::move(layers), graph.loss(), sample, default_batch};
   }
 };
 

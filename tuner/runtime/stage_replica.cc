@@ -107,9 +107,9 @@ Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const R
   return values;
 }
 
-at::Tensor StageReplica::loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind) {
+at::Tensor StageReplica::loss_of(const Tensors& outputs, const InFlight& flight, EventKind kind) {
   last_ = {static_cast<int>(layers_.size()), 0, false};
-  at::Tensor loss = (*loss_)(outputs, target);
+  at::Tensor loss = flight.weight > 0 ? (*loss_)(outputs, flight.target) : Loss::of_nothing(outputs);
   if (recorder_) recorder_->leaf(kind, stage_.last_layer);
   return loss;
 }
@@ -125,7 +125,7 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     running.recomputed = segment.recompute;
     values = run_layers(segment, saved.piece.inputs, running, EventKind::forward);
     if (ends_in_loss(segment)) {
-      values = {loss_of(values, target, EventKind::forward)};
+      values = {loss_of(values, flight, EventKind::forward)};
       // Read at the end of the step (send_losses): reading now would wait for the device.
       losses_[context.microbatch] = {without_spare_memory(values[0].detach()), weight};
     }
@@ -149,7 +149,7 @@ void StageReplica::rerun(InFlight& flight, SavedSegment& saved) {
   again.recomputing = true;
   saved.piece.inputs = profiler::as_leaves(saved.piece.inputs);
   Tensors outputs = run_layers(saved.segment, saved.piece.inputs, again, EventKind::recompute);
-  if (ends_in_loss(saved.segment)) outputs = {loss_of(outputs, flight.target, EventKind::recompute)};
+  if (ends_in_loss(saved.segment)) outputs = {loss_of(outputs, flight, EventKind::recompute)};
   profiler::set_roots(saved.piece, outputs);
   saved.segment.recompute = false;
 }

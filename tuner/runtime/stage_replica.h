@@ -115,7 +115,7 @@ class StageReplica {
   void finish_weights_before(const SavedSegment& saved, const profiler::WeightGradients& aside);
   /// The layer where a segment's backward ends; the layers before it need no gradient.
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;
-  [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind);
+  [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const InFlight& flight, EventKind kind);
   void collect_statistics(int layer, int microbatch);
   void check_written(int layer, const RunContext& context);
 

@@ -90,15 +90,15 @@ StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<
   WholeModel whole(model);
   StepStatistics statistics;
   StepRecord record;
-  const auto total = static_cast<double>(batch.inputs.at(0).size(0));
+  const std::vector<double> weights = model.loss().weights_of_parts(batch.target, sizes);
   RunContext context;
   context.seed = seed;
   for (const int size : sizes) {
     context.samples = size;
     const Batch part = samples_of(batch, context.first_sample, size);
     const Tensors outputs = whole.forward(part.inputs, context, sizes.size() == 1 ? &record.outputs : nullptr);
-    const at::Tensor loss = model.loss()(outputs, part.target);
-    const double weight = size / total;
+    const double weight = weights[as_index(context.microbatch)];
+    const at::Tensor loss = weight > 0 ? model.loss()(outputs, part.target) : Loss::of_nothing(outputs);
     const Activity activity("the backward of", model.name(), kPatienceOfTheWhole);
     if (loss.requires_grad()) loss.backward(at::full_like(loss, weight));
     const at::Tensor share = loss.detach().to(at::kDouble) * weight;

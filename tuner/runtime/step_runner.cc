@@ -88,7 +88,9 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   const auto start = profiler::SteadyClock::now();
   Tensors on_host;
   for (const at::Tensor& input : inputs) on_host.push_back(profiler::in_memory_format(as_data(input), graph_.plan().options.memory_format));
-  inputs_.begin(std::move(on_host), target.defined() ? as_data(target) : target);
+  const at::Tensor own_target = target.defined() ? as_data(target) : target;
+  weights_ = graph_.loss().weights_of_parts(own_target, graph_.plan().microbatch_sizes);
+  inputs_.begin(std::move(on_host), own_target);
   run_phases(accumulate);
   StepResult result;
   result.loss = take_loss();
@@ -231,9 +233,8 @@ void StepRunner::run_action(const BoundAction& bound) {
 }
 
 void StepRunner::forward(const BoundAction& bound) {
-  const Plan& plan = graph_.plan();
   const int m = bound.action.microbatch;
-  const std::int64_t samples = plan.microbatch_sizes[as_index(m)], first = graph_.first_sample(m);
+  const std::int64_t samples = graph_.plan().microbatch_sizes[as_index(m)], first = graph_.first_sample(m);
   Device& device = graph_.device(graph_.device_of(*bound.stage));
   Tensors given = receive_inputs(bound);
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
@@ -241,7 +242,7 @@ void StepRunner::forward(const BoundAction& bound) {
   at::Tensor target;
   if (bound.computes_loss) target = inputs_.target_of(m);
   if (target.defined()) target = device.from_host(target);
-  send_outputs(bound, bound.stage->forward(context, std::move(given), target, static_cast<double>(samples) / plan.global_batch_size()));
+  send_outputs(bound, bound.stage->forward(context, std::move(given), target, weights_[as_index(m)]));
 }
 
 void StepRunner::backward(const BoundAction& bound) {

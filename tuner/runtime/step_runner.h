@@ -99,6 +99,7 @@ class StepRunner {
   };
   std::vector<StageEnd> ends_;  ///< per stage
   HostInputs inputs_;
+  std::vector<double> weights_;  ///< of the micro-batches' losses
   std::string failed_at_;
 };
 

@@ -22,8 +22,8 @@ struct TrainingSetup {
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
   profiler::OptimizerKind optimizer = profiler::OptimizerKind::sgd;
-  double learning_rate = 0;                ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::optional<profiler::LossKind> loss;  ///< empty: the model's own
+  double learning_rate = 0;  ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
+  std::string loss;          ///< as text_of(LossChoice) has it; "": the model's own
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow

@@ -42,7 +42,7 @@ LoadedModel model_of(const TrainingSetup& setup) {
 }
 
 StepSource source_of(const TrainingSetup& setup) {
-  return {.loss = setup.loss ? profiler::name_of(*setup.loss) : "", .data = setup.data};
+  return {.loss = setup.loss, .data = setup.data};
 }
 
 int batch_size_of(const TrainingSetup& setup, const Model& model) {

@@ -282,6 +282,27 @@ TEST_F(Refusals, OfOperatorsThatFailNameThemWithModuleAndLine) {
   EXPECT_THAT(failure, HasSubstr("aten.mul.Tensor in block (net.py:1, a line) failed: The size of tensor a (4)"));
 }
 
+// Another kernel than that of the export may have left it in another order.
+TEST_F(Refusals, AViewOfATensorInAnotherOrderIsACopyUnlessItIsWrittenTo) {
+  for (const bool writes : {false, true}) {
+    SmallProgram small;
+    const int x = small.input("x", {-1, 4});
+    const int w = small.parameter("w", at::arange(4.0));
+    const int product = small.two("aten.mul.Tensor", x, w, {-1, 4});
+    const int turned = small.one("aten.t.default", product, {4, -1});
+    const int view =
+        small.call("aten.view.default", {{"self", profiler::ProgramValue{turned}}, {"size", profiler::ProgramInts{{-1, {}}}}}, {-1});
+    if (writes) (void)small.number("aten.add_.Tensor", view, 1, {-1});
+    small.output(small.one("aten.sum.default", view, {}));
+    ExportedChain chain(std::make_shared<const profiler::BoundProgram>(small.program, "small.pt2", 2), small.tensors, {});
+    const auto step = [&] { chain.step({at::ones({2, 4})}); };
+    if (writes)
+      EXPECT_THAT(failure_of(step), HasSubstr("aten.view.default in block (net.py:3, a line) failed: view size is not compatible"));
+    else
+      step();
+  }
+}
+
 TEST_F(Refusals, ForbiddenCuts) {
   SmallProgram small;
   const int x = small.input("x", {-1, 4});

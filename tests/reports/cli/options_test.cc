@@ -47,7 +47,7 @@ TEST(MakeSetup, HasTheDefaultsOfHelp) {
   EXPECT_TRUE(setup.memory_bytes.empty());
   EXPECT_EQ(profiler::name_of(setup.optimizer), "sgd");
   EXPECT_EQ(setup.learning_rate, 0) << "the optimizer's";
-  EXPECT_FALSE(setup.loss) << "the model's";
+  EXPECT_EQ(setup.loss, "") << "the model's";
   EXPECT_EQ(setup.seed, 0u);
 }
 
@@ -58,7 +58,7 @@ TEST(MakeSetup, TakesEveryOption) {
   StepOptions step;
   step.optimizer = "adamw";
   step.learning_rate = "0.5";
-  step.loss = "mse";
+  step.loss = "cross_entropy:weight=1,2:ignore_index=0";
   step.seed = "9223372036854775807";
   const tuner::TrainingSetup setup = make_setup({.model = "toy", .batch = "32", .input = "3x8x8"}, devices, step);
   EXPECT_EQ(setup.batch, 32);
@@ -67,11 +67,10 @@ TEST(MakeSetup, TakesEveryOption) {
   EXPECT_FALSE(setup.memory_bytes.contains("sleep:0"));
   EXPECT_EQ(profiler::name_of(setup.optimizer), "adamw");
   EXPECT_EQ(setup.learning_rate, 0.5);
-  ASSERT_TRUE(setup.loss);
-  EXPECT_EQ(profiler::name_of(*setup.loss), "mse");
+  EXPECT_EQ(setup.loss, "cross_entropy:ignore_index=0:weight=1,2");
   EXPECT_EQ(setup.seed, 9223372036854775807u);
   step.loss = "model";
-  EXPECT_FALSE(make_setup({}, devices, step).loss) << "the model's own";
+  EXPECT_EQ(make_setup({}, devices, step).loss, "") << "the model's own";
 }
 
 TEST(MakeSetup, RefusesByOption) {

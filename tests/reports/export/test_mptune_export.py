@@ -227,6 +227,22 @@ class GoodExports(ExportTest):
         self.assertAlmostEqual(reference["buffer_norms"]["turn"], 2.0, places=6)
         self.assertEqual(reference["buffer_norms"]["steps"], 1.0)
 
+    def test_constants(self):
+        class Scaled(Net):
+            def __init__(self):
+                super().__init__()
+                self.mean = torch.tensor([0.5, 0.1, 0.2, 0.3])
+                self.register_buffer("hidden", torch.ones(4), persistent=False)
+
+            def forward(self, x):
+                return super().forward((x - self.mean) / torch.tensor([1.0, 2.0, 3.0, 4.0]) * self.hidden)
+
+        x, y = torch.randn(6, 4), torch.randint(0, 4, (6,))
+        program, _ = self.exported(Scaled(), x)
+        self.assertEqual(sorted(program.graph_signature.buffers), ["hidden", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var"])
+        self.exported(Scaled(), x, y, loss=nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 1.0])))
+        self.exported(Scaled(), x, torch.rand(6, 4), loss=nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0, 3.0, 1.0])))
+
     def test_what_looks_like_a_custom_function(self):
         def recomputed(self, x, y):
             return checkpoint(torch.tanh, y, use_reentrant=False)
@@ -274,6 +290,18 @@ class Refusals(ExportTest):
             return y * len(calls)
 
         self.refused(["the program's loss differs", "Python state"], Net(counted))
+
+    def test_constants_that_are_written(self):
+        class Writes(Net):
+            def __init__(self):
+                super().__init__()
+                self.mean = torch.zeros(4)
+
+            def forward(self, x):
+                self.mean.mul_(0.9).add_(x.detach().mean(0))
+                return super().forward(x - self.mean)
+
+        self.refused(["writes a tensor that is no buffer: mean", "register_buffer"], Writes())
 
     def test_gradients_that_differ(self):
         seen = []

@@ -35,7 +35,7 @@ TrainingSetup some_setup() {
   setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};
   setup.optimizer = profiler::OptimizerKind::adamw;
   setup.learning_rate = 0.1 + 0.2;
-  setup.loss = profiler::LossKind::mse;
+  setup.loss = "mse";
   setup.seed = std::numeric_limits<std::uint64_t>::max();
   setup.data = "a \"quoted\"\npath\\ \xC3\xA4";
   setup.sleep_profile = "p.sqlite";

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// The losses of `--loss` beside the model's own.
+enum class LossKind { cross_entropy, mse, mean_square };
+inline constexpr std::array kLossNames = {"cross_entropy", "mse", "mean_square"};
+
+/// A loss as users name it: a name, and for cross_entropy what counts: "cross_entropy:ignore_index=0:weight=1,2.5,1".
+struct LossChoice {
+  LossKind kind = LossKind::cross_entropy;
+  std::int64_t ignore_index = -100;   ///< targets that don't count, as in PyTorch
+  std::vector<double> class_weights;  ///< how much a target counts, by its class; empty: 1 each
+  bool operator==(const LossChoice&) const = default;
+};
+
+/// Throws Error (usage) for another name or a part that the loss does not have.
+[[nodiscard]] LossChoice parse_loss(const std::string& text);
+/// What parse_loss() takes, in one form.
+[[nodiscard]] std::string text_of(const LossChoice& loss);
+
+}  // namespace mptune
