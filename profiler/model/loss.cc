@@ -28,6 +28,14 @@ at::Tensor class_weights_for(const at::Tensor& output, std::int64_t classes, con
   return at::tensor(weights, at::kDouble).to(output.options().requires_grad(false));
 }
 
+/// LibTorch's error names neither the number of classes nor what may be done.
+void check_range(const at::Tensor& target, std::int64_t classes, std::int64_t ignored) {
+  const at::Tensor wrong = target.masked_select((target.lt(0) | target.ge(classes)) & target.ne(ignored));
+  if (wrong.numel() > 0)
+    throw Error("a target is " + std::to_string(wrong[0].item<std::int64_t>()) + ", the model has " + std::to_string(classes) + " classes",
+                "--loss cross_entropy", "give targets from 0 to " + std::to_string(classes - 1) + ", or the ignore_index");
+}
+
 at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target, const LossChoice& choice) {
   check_target(outputs, target, "cross_entropy");
   const auto& output = outputs.front();
@@ -35,11 +43,16 @@ at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target, co
     throw Error("the target holds floating-point numbers", "--loss cross_entropy", "give class numbers as int64, or use --loss mse");
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
   // Language models: (samples, positions, classes).
-  if (output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1))
-    return at::cross_entropy_loss(output.flatten(0, 1), classes.flatten(), class_weights_for(output, output.size(2), choice.class_weights),
+  const bool positions = output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1);
+  const std::int64_t count = output.dim() < 2 ? 0 : output.size(positions ? 2 : 1);
+  const at::Tensor weights = class_weights_for(output, count, choice.class_weights);
+  try {
+    return at::cross_entropy_loss(positions ? output.flatten(0, 1) : output, positions ? classes.flatten() : classes, weights,
                                   at::Reduction::Mean, choice.ignore_index);
-  return at::cross_entropy_loss(output, classes, class_weights_for(output, output.dim() < 2 ? 0 : output.size(1), choice.class_weights),
-                                at::Reduction::Mean, choice.ignore_index);
+  } catch (const c10::IndexError&) {
+    check_range(classes, count, choice.ignore_index);
+    throw;
+  }
 }
 
 at::Tensor counted_by_cross_entropy(const at::Tensor& target, const LossChoice& choice) {

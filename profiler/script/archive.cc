@@ -15,6 +15,7 @@ namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
 
+constexpr const char* kHowToExport = "write the Python model with mptune_export.py (net.pt2)";
 constexpr const char* kHowToSave = "write the model as an nn.Sequential and save it with torch.jit.script(model).save(FILE)";
 constexpr int kDeepest = 256;
 constexpr std::uintmax_t kMostCodeBytes = 256 << 20;
@@ -80,7 +81,7 @@ void check_kind(const std::vector<std::string>& names, const std::string& path) 
   const bool code = std::ranges::any_of(names, is_code);
   if (has("data.pkl") && !code) {
     throw Error("this is a checkpoint of torch.save: tensors without a model", path,
-                std::string(kHowToSave) + "; a built-in model takes a checkpoint by mptune run --load");
+                std::string(kHowToExport) + ", and give its weights with mptune run --load");
   }
   if (!has("data.pkl") || !has("constants.pkl") || !code) throw Error("the archive holds no TorchScript model", path, kHowToSave);
 }
@@ -97,7 +98,7 @@ void check_script_archive(const std::string& path) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {
-    throw Error("the archive is damaged, cut short or none of PyTorch's", path, kHowToSave);
+    throw Error("the archive is damaged, cut short or none of PyTorch's", path, path.ends_with(".pt2") ? kHowToExport : kHowToSave);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "profiler/base/error.h"
 #include "profiler/model/scalar_types.h"
@@ -20,7 +22,7 @@ const at::Tensor* find(const profiler::TensorDict& dict, const std::string& name
 // Names of tensors that load_batch expects: "'words', 'mask' and 'target'".
 std::string expected_names(const SampleDescription& sample, bool with_target) {
   std::vector<std::string> names;
-  for (const auto& input : sample.inputs) names.push_back(sample.inputs.size() == 1 || input.name.empty() ? "input" : input.name);
+  for (const auto& input : sample.inputs) names.push_back(input.name.empty() ? "input" : input.name);
   if (with_target) names.emplace_back("target");
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + ("'" + names[i] + "'");
@@ -29,7 +31,7 @@ std::string expected_names(const SampleDescription& sample, bool with_target) {
 
 // A tensor of the file. Throws Error with `remedy` if it does not match `about`.
 at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
-                   const std::string& remedy) {
+                   const std::string& remedy, std::optional<std::int64_t> ignored = {}) {
   const auto* tensor = find(dict, name);
   if (tensor == nullptr) throw Error("there is no '" + name + "'", path, remedy);
   std::vector<std::int64_t> sizes{tensor->dim() > 0 ? tensor->size(0) : 0};
@@ -40,12 +42,12 @@ at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, co
                 path, remedy);
   }
   if (at::isIntegralType(about.type, /*includeBool=*/false) && about.classes > 0) {
-    const auto least = tensor->min().item<std::int64_t>();
-    const auto most = tensor->max().item<std::int64_t>();
-    if (least < 0 || most >= about.classes) {
-      throw Error("'" + name + "' has the value " + std::to_string(least < 0 ? least : most), path,
-                  "use values from 0 to " + std::to_string(about.classes - 1));
-    }
+    at::Tensor wrong = tensor->lt(0) | tensor->ge(about.classes);
+    if (ignored) wrong = wrong & tensor->ne(*ignored);
+    if (const at::Tensor values = tensor->masked_select(wrong); values.numel() > 0)
+      throw Error("'" + name + "' has the value " + std::to_string(values[0].item<std::int64_t>()), path,
+                  "use values from 0 to " + std::to_string(about.classes - 1) +
+                      (ignored ? ", and " + std::to_string(*ignored) + " for targets that don't count" : ""));
   }
   // Copied: the file's tensors are views of its bytes.
   return tensor->clone(at::MemoryFormat::Contiguous);
@@ -53,7 +55,7 @@ at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, co
 
 }  // namespace
 
-Batch load_batch(const std::string& path, const SampleDescription& sample) {
+Batch load_batch(const std::string& path, const SampleDescription& sample, std::int64_t ignored) {
   const auto dict = profiler::read_torch_file(path);
   const bool wanted = at::isFloatingType(sample.target.type) || sample.target.classes > 0;
   const std::string remedy =
@@ -68,19 +70,23 @@ Batch load_batch(const std::string& path, const SampleDescription& sample) {
   };
   Batch batch;
   std::string first_name;
+  std::set<std::string> used;
   for (const auto& input : sample.inputs) {
-    const bool only =
-        sample.inputs.size() == 1 && (input.name.empty() || find(dict, "input") != nullptr || find(dict, input.name) == nullptr);
+    const bool only = sample.inputs.size() == 1 && (input.name.empty() || find(dict, "input") != nullptr);
     const std::string name = only ? "input" : input.name;
     first_name = first_name.empty() ? name : first_name;
+    used.insert(name);
     batch.inputs.push_back(checked(dict, name, input, path, remedy));
     check_samples(batch.inputs.front(), first_name, batch.inputs.back(), name);
   }
   const bool is_input = std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; });
   if (wanted || (!is_input && find(dict, "target") != nullptr)) {
-    batch.target = checked(dict, "target", sample.target, path, remedy);
+    batch.target = checked(dict, "target", sample.target, path, remedy, ignored);
     check_samples(batch.inputs.front(), first_name, batch.target, "target");
+    used.insert("target");
   }
+  for (const auto& [key, tensor] : dict)
+    if (!used.contains(key)) throw Error("the model takes no '" + key + "'", path, remedy + ", and no others");
   return batch;
 }
 

@@ -216,4 +216,8 @@ void write_safetensors(const std::string& path, const TensorDict& tensors, const
   file.commit();
 }
 
+bool safetensors_hold(at::ScalarType type) {
+  return std::ranges::any_of(kTypes, [type](const auto& known) { return known.first == type; });
+}
+
 }  // namespace mptune::profiler

@@ -10,6 +10,9 @@ namespace mptune::profiler {
 /// True if the file begins like a safetensors file: a length of eight bytes, then a JSON object.
 [[nodiscard]] bool is_safetensors(const std::string& path);
 
+/// True for types that the format has.
+[[nodiscard]] bool safetensors_hold(at::ScalarType type);
+
 /// Reads a safetensors file. Allocates no more than the file's size. Format (README of huggingface/safetensors):
 /// length of the header in 8 bytes, little-endian; a JSON object {name: {dtype, shape, data_offsets}}, optionally with "__metadata__"; raw
 /// bytes without gaps.

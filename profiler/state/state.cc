@@ -124,4 +124,14 @@ void save_state(const Model& model, const std::string& path, const StateExtras& 
   profiler::write_torch_file(path, tensors);
 }
 
+void check_can_save(const Model& model, const std::string& path, const StateExtras& extras) {
+  for (const auto& [name, tensor] : whole_state_of(model, extras)) {
+    const bool can = path.ends_with(".safetensors") ? profiler::safetensors_hold(tensor.scalar_type())
+                                                    : profiler::torch_files_hold(tensor.scalar_type());
+    if (!can)
+      throw Error("'" + name + "' is " + profiler::scalar_type_name(tensor.scalar_type()) + ", which the file can't hold", path,
+                  "convert the model's tensors to a real type (view_as_real)");
+  }
+}
+
 }  // namespace mptune

@@ -19,4 +19,7 @@ void load_state(Model& model, const std::string& path, const StateExtras& extras
 /// Throws Error (environment) when it can't be written.
 void save_state(const Model& model, const std::string& path, const StateExtras& extras = {});
 
+/// Throws Error where save_state() could not write the state to such a file, for the types of its tensors.
+void check_can_save(const Model& model, const std::string& path, const StateExtras& extras = {});
+
 }  // namespace mptune

@@ -14,6 +14,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/new_file.h"
+#include "profiler/model/scalar_types.h"
 #include "profiler/state/pickle.h"
 
 namespace mptune::profiler {
@@ -173,6 +174,10 @@ void write_torch_file(const std::string& path, const TensorDict& tensors) {
                 ExitCode::environment);
   }
   file.commit();
+}
+
+bool torch_files_hold(at::ScalarType type) {
+  return std::ranges::any_of(scalar_types(), [type](const ScalarTypeNames& known) { return known.type == type; });
 }
 
 }  // namespace mptune::profiler

@@ -20,6 +20,8 @@ using TensorDict = std::vector<std::pair<std::string, at::Tensor>>;
 /// `where` names the bytes in errors.
 [[nodiscard]] std::vector<at::Tensor> read_saved_tensors(std::string_view bytes, const std::string& where);
 
+/// True for types that write_torch_file() can write.
+[[nodiscard]] bool torch_files_hold(at::ScalarType type);
 /// Writes a file for torch.load(path, weights_only=True); replaces `path` only when complete. Throws Error (environment).
 void write_torch_file(const std::string& path, const TensorDict& tensors);
 

@@ -102,6 +102,7 @@ def export(
     A model in evaluation mode is exported in training mode. A model in training mode is exported as it is: parts in eval() stay frozen.
     Raises ExportError; then no file is written.
     """
+    _check_arguments(model, example_inputs)
     file = os.fspath(path)
     inputs, kwargs = _detached((tuple(example_inputs), dict(example_kwargs or {})))
     _check_path(file)
@@ -110,6 +111,8 @@ def export(
     with _training(model):
         subject = _with_loss(model, loss, inputs, kwargs) if loss is not None else copy.copy(model)
         reference = _eager_step(subject, inputs, kwargs)
+        if loss is not None:
+            _check_loss(model, loss, inputs, kwargs, samples)
         program = _export(subject, inputs, kwargs, samples)
         _check_program(program, reference, inputs, kwargs)
     _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device), allow_nan=False)})
@@ -122,6 +125,15 @@ def _check_path(path: str) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ExportError("no folder that can be written to", folder, "make it, or name another")
+
+
+def _check_arguments(model: Any, inputs: Any) -> None:
+    if isinstance(model, type) or not isinstance(model, torch.nn.Module):
+        remedy = "make one of the class" if isinstance(model, type) else "put it into the forward of a torch.nn.Module"
+        raise ExportError("the model is no torch.nn.Module", getattr(model, "__name__", type(model).__name__), remedy)
+    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Sequence):
+        remedy = "give a tuple of forward's arguments: (x,)"
+        raise ExportError(f"the example inputs are a {type(inputs).__name__}", "example_inputs", remedy)
 
 
 def _check_model(model: torch.nn.Module) -> None:
@@ -166,6 +178,33 @@ def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs
     subject = copy.copy(model)
     subject.__class__ = WithLoss
     return subject
+
+
+def _check_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: _Positional, kwargs: _Keywords, samples: int) -> None:
+    """Refuses a loss that is no number, and one that is a sum over the samples: micro-batches are averaged."""
+    inputs, kwargs = _detached((inputs, kwargs))
+    with torch.no_grad():
+        output = _copy_of(model)(*inputs[:-1], **kwargs)
+        whole = loss(output, inputs[-1])
+        if not isinstance(whole, torch.Tensor) or whole.dim() > 0:
+            shape = tuple(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
+            raise ExportError(f"the loss is {shape} and not a number", "loss", "return the mean over the samples: reduction='mean'")
+
+        def part(first: int, last: int) -> float:
+            def cut(leaf: Any) -> Any:
+                return leaf[first:last] if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples else leaf
+
+            return float(loss(pytree.tree_map(cut, output), cut(inputs[-1])))
+
+        half = samples // 2
+        try:
+            parts = part(0, half), part(half, samples)
+        except Exception:  # a loss for this number of samples only: mptune check tells
+            return
+    mean, total = (parts[0] * half + parts[1] * (samples - half)) / samples, sum(parts)
+    near = 1e-3 * max(abs(float(whole)), 1e-12)
+    if abs(float(whole) - total) < near < abs(float(whole) - mean):
+        raise ExportError("the loss is a sum over the samples", "loss", "return the mean over them: reduction='mean'")
 
 
 def _names_of(model: torch.nn.Module, count: int) -> list[str]:
@@ -274,7 +313,10 @@ def _step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) -> _St
     torch.set_num_threads(_THREADS)
     torch.manual_seed(_SEED)
     try:
-        outputs = model(*inputs, **kwargs)
+        try:
+            outputs = model(*inputs, **kwargs)
+        except Exception as error:  # whatever the model's own code raises
+            raise ExportError("the model fails on the example inputs", _where(error), "give inputs that model(...) takes") from error
         _check_outputs(outputs)
         tensors = _tensors(outputs)
         if not tensors or not tensors[0].is_floating_point():

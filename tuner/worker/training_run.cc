@@ -53,7 +53,8 @@ Batch batch_of(const TrainingSetup& setup, const Model& model) {
   const Activity activity("making the batch", setup.data, kPatienceOfLoading);
   const int samples = batch_size_of(setup, model);
   if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
-  Batch batch = load_batch(setup.data, model.sample());
+  const LossChoice loss = setup.loss.empty() ? LossChoice() : parse_loss(setup.loss);
+  Batch batch = load_batch(setup.data, model.sample(), loss.ignore_index);
   if (batch.inputs.at(0).size(0) != samples)
     throw Error("the file holds " + std::to_string(batch.inputs.at(0).size(0)) + " samples", setup.data,
                 "give --batch " + std::to_string(batch.inputs.at(0).size(0)));

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "profiler/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/model_formula.h"
 
 namespace mptune::profiler {
@@ -55,6 +56,8 @@ TEST(Losses, AreMeansOverSamples) {
   EXPECT_THROW((void)Loss::from_name("hinge"), Error);
   EXPECT_THROW((void)Loss::mse()({output}, labels), Error);
   EXPECT_THROW((void)Loss::cross_entropy()({output}, {}), Error);
+  EXPECT_STREQ(testing::error_of([&] { (void)Loss::cross_entropy()({output}, labels + 7); }).what(),
+               "a target is 7, the model has 3 classes");
   EXPECT_THROW((void)Loss::cross_entropy()({output}, output), Error);
 }
 

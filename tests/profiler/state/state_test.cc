@@ -118,8 +118,42 @@ TEST_F(TorchFile, Batches) {
   EXPECT_EQ(message({{"input", input}, {"target", target.narrow(0, 0, 4)}}), "'input' has 5 samples, 'target' 4");
   EXPECT_EQ(message({{"input", input}, {"target", target + 1}}), "'target' has the value 4");
   EXPECT_EQ(message({{"input", input}, {"target", target - 1}}), "'target' has the value -1");
+  EXPECT_EQ(message({{"input", input}, {"target", target}, {"lengths", target}}), "the model takes no 'lengths'");
+  EXPECT_TRUE(
+      at::equal(load({{"input", input}, {"target", target.masked_fill(target == 2, -100)}}).target, target.masked_fill(target == 2, -100)));
+  sample.inputs[0].name = "x";
+  EXPECT_TRUE(at::equal(load({{"x", input}, {"target", target}}).inputs[0], input));
+  EXPECT_EQ(message({{"inputs", input}, {"target", target}}), "there is no 'x'");
   EXPECT_EQ(message({{"input", input.narrow(0, 0, 0)}, {"target", target}}),
             "'input' is 0x2x3:float32, each sample of it must be 2x3:float32");
+}
+
+/// Holds one tensor.
+class Holder final : public Layer {
+ public:
+  explicit Holder(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  Tensors forward(const Tensors& inputs, const RunContext&) override { return inputs; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"weight", tensor_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<Holder>(tensor_.clone()); }
+  [[nodiscard]] std::string kind() const override { return "Holder"; }
+
+ private:
+  at::Tensor tensor_;
+};
+
+TEST_F(TorchFile, WhatCannotBeSavedIsKnownBefore) {
+  const auto model_of_type = [](at::ScalarType type) {
+    std::vector<ModelLayer> layers;
+    layers.push_back({"holder", {}, std::make_unique<Holder>(at::ones({2}, type))});
+    return Model("holder", std::move(layers), Loss::mean_square(), {}, 1);
+  };
+  for (const char* file : {"a.pt", "a.safetensors"}) {
+    check_can_save(model_of_type(at::kFloat), path(file));
+    check_can_save(model_of_type(at::kBFloat16), path(file));
+    EXPECT_STREQ(error_of([&] { check_can_save(model_of_type(at::kComplexFloat), path(file)); }).what(),
+                 "'weight' is ComplexFloat, which the file can't hold");
+  }
 }
 
 TEST_F(TorchFile, OtherFiles) {

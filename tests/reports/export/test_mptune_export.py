@@ -102,9 +102,9 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(reference["schema"], "mptune.export/1")
         return program, reference
 
-    def refused(self, words, model, *arguments, path=None, **options):
+    def refused(self, words, model, *arguments, path=None, inputs=None, **options):
         with self.assertRaises(ExportError) as caught:
-            mptune_export.export(model, arguments or (self.x,), path or self.path, **options)
+            mptune_export.export(model, (arguments or (self.x,)) if inputs is None else inputs, path or self.path, **options)
         line = str(caught.exception)
         self.assertRegex(line, r"^[^\n]+: [^\n]+; [^\n]+$")
         for word in words:
@@ -343,6 +343,20 @@ class Refusals(ExportTest):
         held = nn.Linear(4, 4)
         held.last = held(self.x)
         self.refused(["can't be copied", "deepcopy"], held)
+
+    def test_arguments(self):
+        linear = nn.Linear(4, 4)
+        self.refused(["example inputs are a Tensor", "(x,)"], linear, inputs=torch.randn(5, 4))
+        self.refused(["no torch.nn.Module: Linear", "make one of the class"], nn.Linear)
+        self.refused(["no torch.nn.Module: relu", "forward of a torch.nn.Module"], torch.relu)
+        self.refused(["fails on the example inputs", "same dtype"], linear, torch.ones(5, 4, dtype=torch.long))
+        self.refused(["fails on the example inputs", "shapes cannot be multiplied"], linear, torch.ones(5, 3))
+
+    def test_losses_that_are_no_means(self):
+        classes = torch.randint(0, 4, (5,))
+        for reduction, words in (("sum", "a sum over the samples"), ("none", "the loss is (5,) and not a number")):
+            self.refused([words, "reduction='mean'"], Net(), self.x, classes, loss=nn.CrossEntropyLoss(reduction=reduction))
+        self.exported(Net(), self.x, classes, loss=nn.CrossEntropyLoss())
 
     def test_errors_of_the_model_itself(self):
         class Broken(nn.Module):
