@@ -1,6 +1,9 @@
 #include "tuner/runtime/stage_replica.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <iterator>
@@ -27,6 +30,20 @@ std::set<std::string> shared_before(const Model& model, int layer) {
   return names;
 }
 
+bool has_hooks(const at::Tensor& parameter) {
+  const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(parameter);
+  return !torch::autograd::impl::hooks(parameter).empty() || (accumulator && !accumulator->post_hooks().empty());
+}
+
+/// A clone has the hooks that its layer registers, not those of the caller.
+void check_hooks(const ModelLayer& source, const Layer& clone) {
+  const std::vector<NamedTensor> before = source.layer->parameters(), after = clone.parameters();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (has_hooks(before[i].tensor) && !has_hooks(after.at(i).tensor))
+      throw Error("the parameter " + before[i].name + " has a hook, which the copies on the devices would lose", "layer " + source.name,
+                  "register it on pipeline.parameters(stage), or in the layer itself when it is cloned");
+}
+
 /// Of a backward over so many layers, the first time [s].
 double patience_for(int layers) {
   constexpr int kMost = 5;
@@ -51,6 +68,7 @@ StageReplica::StageReplica(const Model& model, Device& device, const Stage& stag
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[as_index(i)];
     layers_.push_back({source.name, source.modules, source.layer->clone()});
+    check_hooks(source, *layers_.back().layer);
     has_batch_statistics_ = has_batch_statistics_ || source.layer->has_batch_statistics();
   }
   statistics_.resize(layers_.size());

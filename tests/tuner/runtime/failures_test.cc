@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <atomic>
+#include <random>
 #include <stdexcept>
 
 #include "reference.h"
@@ -207,7 +208,8 @@ TEST(FailedCleanUp, DoesNotFailTheNextStep) {
   }
 }
 
-TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
+/// Of so many steps, every hundredth fails.
+void train_with_failures(int steps) {
   const Plan plan = two_device_plans(kLayers, 2 * kMicrobatches, kMicrobatches, true)[1];
   auto planned = std::make_shared<Planned>();
   const auto devices = shared_core_devices(plan);
@@ -216,8 +218,7 @@ TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
   const double loss = step(pipeline, batch).loss;
   std::vector<std::int64_t> held;
   for (const auto& device : devices) held.push_back(device->current_bytes());
-  constexpr int kSteps = 2'000;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < steps; ++i) {
     planned->layer = i / 100 % kLayers;
     planned->microbatch = i / 100 % kMicrobatches;
     planned->fault = i % 100 != 99 ? Fault::none : i / 100 % 2 == 0 ? Fault::forward : Fault::backward;
@@ -230,6 +231,37 @@ TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
   planned->fault = Fault::none;
   EXPECT_EQ(step(pipeline, batch).loss, loss);
   for (std::size_t d = 0; d < devices.size(); ++d) EXPECT_LE(devices[d]->current_bytes(), held[d] + (64 << 10)) << devices[d]->name();
+}
+
+TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
+  train_with_failures(1'000);
+}
+
+TEST(SlowLongTraining, FailuresNeitherGrowNorHangIt) {
+  train_with_failures(20'000);
+}
+
+// Sequences of other lengths in every step: what a length leaves behind is freed for the others.
+void train_on_random_lengths(int steps) {
+  constexpr int kLongest = 400;
+  const Plan plan = two_device_plans(kLayers, 2 * kMicrobatches, kMicrobatches, false)[1];
+  const auto devices = shared_core_devices(plan);
+  Pipeline pipeline(faulty_model(std::make_shared<Planned>()), plan, {}, devices);
+  const auto step = [&](int length) { (void)pipeline.step(at::ones({2 * kMicrobatches, length, kWidth}), {}); };
+  step(kLongest);
+  const std::vector<std::int64_t> longest = pipeline.peak_bytes();
+  std::mt19937 random(1);
+  for (int i = 0; i < steps; ++i) step(std::uniform_int_distribution<int>(1, kLongest)(random));
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    EXPECT_LE(static_cast<double>(pipeline.peak_bytes()[d]), 1.2 * static_cast<double>(longest[d])) << devices[d]->name();
+}
+
+TEST(LongTraining, RandomLengthsStayWithinTheLongest) {
+  train_on_random_lengths(300);
+}
+
+TEST(SlowLongTraining, RandomLengthsStayWithinTheLongest) {
+  train_on_random_lengths(10'000);
 }
 
 }  // namespace

@@ -175,6 +175,19 @@ TEST(Pipeline, CopiesThatFailWhileAFailedStepDrainsDoNotFailTheNext) {
   EXPECT_EQ(pipeline.step(data, {}).loss, loss);
 }
 
+TEST(Pipeline, HooksThatCopiesWouldLoseAreRefused) {
+  const Plan plan = plan_for(3, 3, 8, 8, "1f1b");
+  Model model = fragile_model(3, std::make_shared<FragileLayer::Switches>());
+  at::Tensor weight = model.layers()[1].layer->parameters()[0].tensor;
+  weight.register_hook([](const at::Tensor& gradient) { return gradient * 2; });
+  try {
+    Pipeline pipeline(std::move(model), plan, {}, shared_core_devices(plan));
+    ADD_FAILURE() << "the hook was lost";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the parameter layer1.weight has a hook, which the copies on the devices would lose");
+  }
+}
+
 TEST(Pipeline, GoesAwayCleanlyAfterAFailedStep) {
   auto switches = std::make_shared<FragileLayer::Switches>();
   const Plan plan = plan_for(3, 3, 8, 8, "1f1b");
