@@ -32,6 +32,7 @@ class Small(CommandTest):
                 self.assertEqual(sum(device[key] for key in ("compute_ns", "copy_ns", "overlap_ns", "idle_ns")), device["window_ns"])
         planned = self.result("plan", "plan", "p.sqlite", "--stages", "2", "-o", "p.plan.json")
         self.assertEqual(planned["plan"]["num_stages"], 2)
+        self.assertIsNone(planned["changed_numerics"])
         self.result("simulate", "simulate", "--plan", "p.plan.json", "--profile", "p.sqlite")
         trained = self.result("run", "run", MODEL, "--plan", "p.plan.json", "--strict", "--steps", "6", "--save", "state.pt")
         self.assertEqual(len(trained["loss"]), 6)
@@ -63,6 +64,16 @@ class Small(CommandTest):
         again = self.mptune("--json", *tune, "--resume")
         self.assertEqual(len(json.loads(again.stdout)["trials"]), len(value["trials"]))
         self.assertIn("mptune run", self.succeed("report", "mlp.study", "--text").splitlines()[-1])
+
+    def test_keep_numerics(self):
+        self.succeed("profile", "resnet18", "--input", "3x32x32", "--batch", "8", "--devices", DEVICES, "--microbatches", "2", "--steps", "2", "-o", "n.sqlite")
+        plan = ["plan", "n.sqlite", "--stages", "2", "-o", "n.plan.json", "--force"]
+        changed = self.result("plan-result", *plan, "--microbatches", "4")["changed_numerics"]
+        self.assertEqual((changed["samples"], changed["batch"], len(changed["norms"]), changed["writers"]), (2, 8, 9, []))
+        self.assertIn("normalise over 2 samples, not over 8; --keep-numerics", " ".join(self.succeed(*plan, "--microbatches", "4").split()))
+        kept = self.result("plan-result", *plan, "--keep-numerics")
+        self.assertEqual((kept["plan"]["num_microbatches"], kept["changed_numerics"]), (1, None))
+        self.fails(2, ["stem normalises over the samples of a micro-batch", "--keep-numerics"], *plan, "--microbatches", "4", "--keep-numerics")
 
     def test_bad_input(self):
         self.fails(2, ["unknown model"], "profile", "nonsense", "--devices", DEVICES)

@@ -20,7 +20,7 @@ namespace mptune {
 enum class Accumulate { no, yes };
 
 struct StepResult {
-  double loss = 0;     ///< mean over the samples of the global batch
+  double loss = 0;     ///< of the global batch: the mean over its samples, or over what the loss counts of them
   double seconds = 0;  ///< host time of the call
 };
 
@@ -68,7 +68,8 @@ class Pipeline {
   void copy_state_to(Model& model) const;
 
   /// Runs `work` once for every stage, on the compute thread of the stage's first device, stages of different devices at the same time:
-  /// the place for one optimizer per stage.
+  /// the place for one optimizer per stage. If `work` throws for a stage, the exception is rethrown once all stages have ended theirs:
+  /// the others' parameters have then changed, so go on from a TrainingState of before.
   void on_stages(const std::function<void(int stage)>& work);
 
   [[nodiscard]] const Plan& plan() const;
