@@ -81,7 +81,7 @@ void check_kind(const std::vector<std::string>& names, const std::string& path) 
   const bool code = std::ranges::any_of(names, is_code);
   if (has("data.pkl") && !code) {
     throw Error("this is a checkpoint of torch.save: tensors without a model", path,
-                std::string(kHowToExport) + ", and give its weights with mptune run --load");
+                std::string(kHowToExport) + "; run --load takes its weights");
   }
   if (!has("data.pkl") || !has("constants.pkl") || !code) throw Error("the archive holds no TorchScript model", path, kHowToSave);
 }

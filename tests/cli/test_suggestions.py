@@ -35,7 +35,6 @@ SOURCES = {
     ("profiler/device/device.cc", "is process may use (see mptune doctor"): "run by test_doctor_works_as_printed",
     ("profiler/device/device_list.cc", "r give the plan file of mptune tune"): WRITER,
     ("profiler/formats/any_profile.cc", "give a file that mptune profile"): WRITER,
-    ("profiler/script/archive.cc", "l takes a checkpoint by mptune run"): "names the option that loads a checkpoint into another model",
     ("profiler/store/read.cc", "name a trace made by 'mptune profile"): WRITER,
     ("reports/cli/command_plan.cc", "mptune plan"): TYPED,
     ("reports/cli/command_plan.cc", "trace file of mptune profile"): WRITER,
