@@ -187,10 +187,8 @@ class AccountingAllocator final : public c10::Allocator {
     account.charge_or_refuse(static_cast<std::int64_t>(bytes));
     const std::size_t block_bytes = rounded(bytes) + kAlignment;
     void* base = block_bytes >= kKeepFrom ? account.take_kept(block_bytes) : nullptr;
-    if (base == nullptr) {
-      account.make_room();
-      base = new_block(block_bytes);
-    }
+    if (base == nullptr || account.keeps_more_than_the_cap()) account.make_room();
+    if (base == nullptr) base = new_block(block_bytes);
     if (base == nullptr) base = MemoryAccount::block_in_need(block_bytes);
     if (base == nullptr) {
       account.current_ -= static_cast<std::int64_t>(bytes);

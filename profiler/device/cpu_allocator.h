@@ -23,6 +23,8 @@ class MemoryAccount {
   [[nodiscard]] std::int64_t current_bytes() const { return current_; }
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   void reset_peak() { peak_ = current_.load(); }
+  /// Free blocks that are cached.
+  [[nodiscard]] std::int64_t kept_bytes() const { return kept_bytes_; }
 
   /// 0: no cap. An allocation beyond the cap throws c10::OutOfMemoryError, as a GPU's allocator does.
   void set_cap_bytes(std::int64_t bytes) { cap_ = bytes; }
@@ -44,6 +46,7 @@ class MemoryAccount {
   void ask_for_memory();
   void* take_kept(std::size_t block_bytes);
   void free_kept(std::int64_t left);
+  [[nodiscard]] bool keeps_more_than_the_cap() const { return cap_ > 0 && current_ + kept_bytes_ > cap_; }
   void make_room();
   [[nodiscard]] static void* block_in_need(std::size_t block_bytes);
   [[nodiscard]] bool keep(void* base, std::size_t block_bytes);
@@ -61,7 +64,7 @@ class MemoryAccount {
     std::int64_t since = 0;  ///< counts blocks that were kept
   };
   std::map<std::size_t, std::vector<Kept>> kept_;  ///< free blocks by size, the longest free first
-  std::int64_t kept_bytes_ = 0;
+  std::atomic<std::int64_t> kept_bytes_{0};        ///< changed under the mutex only
   std::int64_t kept_count_ = 0;
   bool retired_ = false;
   std::mutex askers_mutex_;
