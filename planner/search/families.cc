@@ -194,7 +194,7 @@ std::vector<PlanFamily> Choices::pipelines() {
     for (int v = 2; space_.virtual_counts.empty() && v <= first_virtual(); ++v) virtual_counts.push_back(v);
     for (const int v : virtual_counts)
       if (v > 1 && v <= cost_.layers() && devices > 1) straight.push_back({ones(devices), v});
-    replicated = replicated_shapes();
+    if (!space_.no_replicas) replicated = replicated_shapes();
   }
   std::vector<PlanFamily> families;
   const std::size_t most = as_index(space_.most_families);

@@ -13,7 +13,7 @@ void JointSearch::one_stage() {
   if (!choices_.wanted_stages(1) || !choices_.wanted_virtual(1)) return;
   const int replicas = static_cast<int>(space_.devices.size());
   if (space_.replicas.empty() || replicas == 1) one_device();
-  if (replicas < 2) return;
+  if (replicas < 2 || space_.no_replicas) return;
   for (const int m : choices_.counts()) {
     // Counts from the user are per batch; default counts are per replica.
     const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;

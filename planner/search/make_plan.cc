@@ -272,11 +272,10 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
     pipeline.schedule = "naive";
     plans.back().plan = make_plan(pipeline);
     pipeline.schedule = kDefaultSchedule;
-    const std::vector<int>& counts = space.microbatch_counts;
-    if (space.keep_numerics && counts == std::vector{1}) return plans;  // naive is all that is left
-    plans.push_back({kPipelineBaseline, make_plan(pipeline)});
+    const bool several = !space.keep_numerics || space.microbatch_counts != std::vector{1};
+    if (several) plans.push_back({kPipelineBaseline, make_plan(pipeline)});
   }
-  if (devices <= space.batch && space.capabilities.replicas) {
+  if (devices <= space.batch && !space.no_replicas) {
     PlanOptions parallel = options_of(space, layers);
     parallel.replicas = {devices};
     parallel.microbatches = devices;

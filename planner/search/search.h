@@ -44,6 +44,7 @@ struct SearchSpace {
   std::vector<ExecutionVariant> variants;  ///< empty: the default; those that the profile has no costs for are left out
   bool exact = false;                      ///< only plans for which is_exact()
   bool keep_numerics = false;              ///< only plans without changed_numerics(): read by suited_space()
+  bool no_replicas = false;                ///< every stage has one device
   Capabilities capabilities;               ///< of the runtime; plans that need more are not ranked
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster

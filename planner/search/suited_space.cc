@@ -11,7 +11,7 @@ void allow_no_replicas(SearchSpace& space, const std::string& why) {
   if (std::ranges::any_of(space.replicas, [](int count) { return count > 1; }))
     throw Error("replicas would change the training: " + why, "--replicas",
                 space.keep_numerics ? "leave it or --keep-numerics out" : "leave it out");
-  space.capabilities.replicas = false;
+  space.no_replicas = true;
 }
 
 void allow_one_microbatch(SearchSpace& space, const std::string& why) {

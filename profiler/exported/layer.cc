@@ -66,6 +66,8 @@ class ExportedLayer final : public Layer {
     bind_written(context);
     Tensors outputs = run_nodes(inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context);
     if (!context.recomputing) keep_written();
+    state_.clear();
+    written_.clear();
     return outputs;
   }
 

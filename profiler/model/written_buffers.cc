@@ -39,7 +39,9 @@ Tensors WrittenBuffers::run(const std::vector<NamedTensor>& buffers, const RunCo
   };
   const Return to_now{before_};
   take_found(context.microbatch);
-  return forward();
+  Tensors outputs = forward();
+  before_.clear();
+  return outputs;
 }
 
 void WrittenBuffers::restart() {

@@ -268,19 +268,11 @@ std::vector<std::string> next_lines(const Found& found, const TrainingSpec& trai
   return lines;
 }
 
-/// How the plan's training differs from that of one device; null where it does not.
-planner::Json changed_json(const std::optional<planner::ChangedNumerics>& changed) {
-  if (!changed) return nullptr;
-  return {{"norms", changed->norms}, {"writers", changed->writers},           {"samples", changed->samples},
-          {"batch", changed->batch}, {"microbatches", changed->microbatches}, {"text", text_of(*changed)}};
-}
-
 planner::Json plan_json(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
                         const std::string& path) {
   planner::Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
   json["memory"] = memory_json(report.trace.memory);
   json["assumed"] = input.assumed;
-  json["changed_numerics"] = changed_json(planner::changed_numerics(found.result.ranked.front().plan, input.profile.layers));
   if (found.objective) {
     json["gap"] = gap_json(found.objective->gap);
     json["objective"] = {{"name", objective},

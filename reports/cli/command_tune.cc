@@ -10,6 +10,7 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
+#include "planner/search/suited_space.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
@@ -94,8 +95,10 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   check_memory_format(command.choice, model.convolutions);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   const std::vector<DevicePool> pools = parse_pools(setup.pools);
-  options.space = search_space(command.choice, devices, memory_caps(command.devices.memory, devices, pools), setup.batch, model.layers,
-                               divisions_with_caps(command.devices.memory, devices, pools));
+  const SearchSpace space = search_space(command.choice, devices, memory_caps(command.devices.memory, devices, pools), setup.batch,
+                                         model.layers, divisions_with_caps(command.devices.memory, devices, pools));
+  // Some of it is known only when the layers have run.
+  options.space = planner::suited_space(space, model.layers);
   options.space.look_beyond = false;
   check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "planner/numerics.h"
 #include "planner/partition/gap.h"
 #include "profiler/base/error.h"
 #include "reports/cli/recordings.h"
@@ -54,6 +55,13 @@ planner::Json stages_json(const StagesPerDevice& stages) {
   return {{"searched", stages.searched}, {"possible", stages.possible}, {"end", name_of(stages.end)}};
 }
 
+/// How the plan's training differs from that of one device; null where it does not.
+planner::Json changed_json(const std::optional<planner::ChangedNumerics>& changed) {
+  if (!changed) return nullptr;
+  return {{"norms", changed->norms}, {"writers", changed->writers},           {"samples", changed->samples},
+          {"batch", changed->batch}, {"microbatches", changed->microbatches}, {"text", text_of(*changed)}};
+}
+
 }  // namespace
 
 planner::Json gap_json(double gap) {
@@ -81,6 +89,7 @@ planner::Json searched_plan_json(const SearchResult& result, const std::vector<C
     json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], layers));
   json["pareto"] = planner::Json::array();
   for (const Candidate& candidate : front) json["pareto"].push_back(described(candidate, layers));
+  json["changed_numerics"] = changed_json(planner::changed_numerics(best.plan, layers));
   json["rejected"] = rejected_json(result);
   json["not_executable_yet"] = planner::Json::array();
   for (const NotExecutable& plan : result.not_executable)

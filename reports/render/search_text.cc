@@ -21,6 +21,13 @@ std::string slower_by_bound(double time_ratio) {
   return "at least " + compared_time(time_ratio, 1) + " by its lower bound";
 }
 
+/// "bn1", "bn1 and 3 more layers".
+std::string first_and_others(const std::vector<std::string>& layers) {
+  const std::size_t others = layers.size() - 1;
+  if (others == 0) return layers.front();
+  return fmt::format("{} and {} more layer{}", layers.front(), others, others == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string text_of(RejectedAs reason) {
@@ -100,17 +107,6 @@ std::string text_of(const tuner::Refit& refit) {
       "{:.2f}x)",
       100 * refit.error_before, 100 * refit.error_after, refit.trials, refit.factors.compute, refit.factors.action, refit.factors.copy);
 }
-
-namespace {
-
-/// "bn1", "bn1 and 3 more layers".
-std::string first_and_others(const std::vector<std::string>& layers) {
-  const std::size_t others = layers.size() - 1;
-  if (others == 0) return layers.front();
-  return fmt::format("{} and {} more layer{}", layers.front(), others, others == 1 ? "" : "s");
-}
-
-}  // namespace
 
 std::string text_of(const planner::ChangedNumerics& changed) {
   std::vector<std::string> parts;

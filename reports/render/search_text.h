@@ -19,7 +19,7 @@ namespace mptune::reports {
 /// "1 to 5 of at most 8 stages per device searched: 4 and 5 had nothing faster".
 [[nodiscard]] std::string text_of(const StagesPerDevice& stages);
 
-/// "training is not that of one device: bn1 and 3 other layers normalise over 4 samples, not over 32; --keep-numerics ...".
+/// "training is not that of one device: bn1 and 3 more layers normalise over 4 samples, not over 32; --keep-numerics ...".
 [[nodiscard]] std::string text_of(const planner::ChangedNumerics& changed);
 
 /// "the simulator's error: 6.0 % before the trials, 3.1 % fitted to 9 of them (computing 1.04x, actions 1.30x, copies 0.95x)".

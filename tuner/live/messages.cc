@@ -91,7 +91,8 @@ MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_
               f("warning", v.warning);)
 MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s);)
 MPTUNE_FIELDS(TrainingFinished, f("first_step", v.first_step); f("skipped_steps", v.skipped_steps);
-              f("resumed_from", v.resumed_from); f("checkpoint", v.checkpoint); f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
+              f("resumed_from", v.resumed_from); f("checkpoint", v.checkpoint); f("step_s", v.step_s);
+              f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
 MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);

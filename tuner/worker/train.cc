@@ -136,7 +136,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   LoadedModel loaded = model_of(request.setup);
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
   if (!request.save.empty()) check_can_save(loaded.model, request.save, loaded.extras);
-  if (!request.checkpoint.empty()) check_can_save(loaded.model, request.checkpoint + "/.safetensors");
+  if (!request.checkpoint.empty()) check_can_save(loaded.model, request.checkpoint + "/tensors.safetensors");
   const Batch batch = batch_of(request.setup, loaded.model);
   const Checkpoints checkpoints(request, loaded.model);
   TrainingRun run(request.setup, std::move(loaded.model), request.plan, batch, devices);

@@ -43,7 +43,9 @@ Seen plans_of(Has has, bool keep_numerics) {
   const Profile profile = profile_of(has);
   const SearchSpace space = suited_space(space_of(keep_numerics), profile.layers);
   std::vector<Plan> plans;
-  for (const Candidate& candidate : search_plans(space, profile).ranked) plans.push_back(candidate.plan);
+  const SearchResult result = search_plans(space, profile);
+  for (const Candidate& candidate : result.ranked) plans.push_back(candidate.plan);
+  for (const NotExecutable& beyond : result.not_executable) plans.push_back(beyond.candidate.plan);
   for (const NamedPlan& baseline : baseline_plans(space, static_cast<int>(profile.layers.size()))) plans.push_back(baseline.plan);
   Seen seen;
   for (const Plan& plan : plans) {
