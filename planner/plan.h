@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "profiler/base/memory_format.h"
+#include "profiler/base/precision.h"
 
 namespace mptune {
 
@@ -47,12 +48,13 @@ struct Stage {
 };
 
 /// How a plan's layers compute. Another memory format, another kernel or another number of threads than the default rounds sums otherwise;
-/// help of idle devices changes no bit (see is_exact).
+/// help of idle devices changes no bit (see is_exact). The un-pipelined loop that a plan is compared with computes in the same precision.
 struct ExecutionOptions {
   MemoryFormat memory_format = MemoryFormat::contiguous;
-  bool replace_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
-  bool idle_devices_help = false;     ///< CPU devices with nothing else to do compute weight gradients of any stage
-  std::vector<int> threads = {};      ///< intra-op threads by device of the plan, at most one per core; empty: one per core
+  bool replace_slow_kernels = false;         ///< convolutions that LibTorch would compute by a slow kernel take another one
+  bool idle_devices_help = false;            ///< CPU devices with nothing else to do compute weight gradients of any stage
+  Precision precision = Precision::float32;  ///< of products; never chosen by a search
+  std::vector<int> threads = {};             ///< intra-op threads by device of the plan, at most one per core; empty: one per core
   bool operator==(const ExecutionOptions&) const = default;
 };
 

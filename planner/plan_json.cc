@@ -130,6 +130,7 @@ void read_stages(const JsonField& object, PlanWithModules& read) {
 Json options_object(const Plan& plan) {
   Json object;
   object["memory_format"] = name_of(plan.options.memory_format);
+  if (plan.options.precision != Precision::float32) object["precision"] = name_of(plan.options.precision);
   object["replace_slow_kernels"] = plan.options.replace_slow_kernels;
   object["idle_devices_help"] = plan.options.idle_devices_help;
   if (!has_default_threads(plan)) object["threads"] = plan.options.threads;
@@ -150,10 +151,17 @@ MemoryFormat memory_format_from(const JsonField& field) {
   return *format;
 }
 
+Precision precision_from(const JsonField& field) {
+  const auto precision = precision_of(field.text());
+  if (!precision) field.refuse("is none of float32, bf16 and fp16");
+  return *precision;
+}
+
 void read_options(const JsonField& object, Plan& plan) {
   const auto options = object.find("options");
   if (!options) return;
   if (const auto format = options->find("memory_format")) plan.options.memory_format = memory_format_from(*format);
+  if (const auto precision = options->find("precision")) plan.options.precision = precision_from(*precision);
   if (const auto replace = options->find("replace_slow_kernels")) plan.options.replace_slow_kernels = replace->truth();
   if (const auto help = options->find("idle_devices_help")) plan.options.idle_devices_help = help->truth();
   if (const auto threads = options->find("threads")) plan.options.threads = threads->integers();

@@ -75,6 +75,7 @@ bool makes(const PlanOptions& options, const Plan& plan) {
   try {
     Plan made = make_plan(options);
     made.options.memory_format = plan.options.memory_format;
+    made.options.precision = plan.options.precision;  // what was asked for says it
     made.options.threads = plan.options.threads;
     made.options.idle_devices_help = plan.options.idle_devices_help;  // changes no result
     return made == plan;

@@ -111,6 +111,7 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   add_change(changes, "schedule:", a.schedule, b.schedule);
   const auto helps = [](const Plan& plan) { return plan.options.idle_devices_help ? "yes" : "no"; };
   add_change(changes, "idle devices help:", helps(a), helps(b));
+  add_change(changes, "precision:", name_of(a.options.precision), name_of(b.options.precision));
   add_change(changes, "memory format:", name_of(a.options.memory_format), name_of(b.options.memory_format));
   const auto threads = [](const Plan& plan) {
     return planner::has_default_threads(plan) ? "one per core" : planner::threads_in_words(plan);

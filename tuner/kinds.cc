@@ -51,7 +51,7 @@ std::optional<NoPlan> why_impossible(planner::Parallelism kind, const SearchSpac
 
 NoPlan why_no_plan(planner::Parallelism kind, const SearchSpace& space, const CostModel& cost) {
   if (const auto impossible = why_impossible(kind, space, cost.layers())) return *impossible;
-  for (const NamedPlan& baseline : baseline_plans(space, cost.layers())) {
+  for (const NamedPlan& baseline : baseline_plans(space, cost.layers(), cost.profile().precision)) {
     const bool least = baseline.plan.num_stages() == 1 && planner::parallelism_of(baseline.plan, space.whole_machine) == kind;
     if (!least) continue;
     if (const auto excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space)) return *excess;

@@ -53,7 +53,7 @@ class Tuner {
     space_ = planner::suited_space(options_.space, profile_.layers);
     std::erase_if(space_.variants, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
     search_ = search(profile_, kSearchShare);
-    baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
+    baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()), profile_.precision);
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
     first_ = trials_.size();

@@ -99,6 +99,7 @@ Plan one_stage(const SearchSpace& space, const CostModel& cost) {
   options.devices = {space.devices.front()};
   options.batch = space.batch;
   options.layers = cost.layers();
+  options.precision = cost.profile().precision;
   options.stages = 1;
   options.microbatches = space.microbatch_counts.empty() ? std::min(space.batch, 64) : space.microbatch_counts.back();
   return make_plan(options);

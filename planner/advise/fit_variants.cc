@@ -78,6 +78,7 @@ std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int de
   Plan wider;
   wider.devices.assign(question.devices.begin(), question.devices.begin() + devices);
   wider.microbatch_sizes = plan.microbatch_sizes;
+  wider.options.precision = plan.options.precision;
   const Recompute recompute{recomputes_any(plan) ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
   const std::vector<int> on = stage_devices(plan.schedule, devices, each);
   for (int s = 0; s < stages; ++s) {

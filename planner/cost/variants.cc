@@ -87,9 +87,10 @@ ExecutionVariant variant_on(const std::string& device, ExecutionVariant variant)
   return variant;
 }
 
-ExecutionOptions options_in(const ExecutionVariant& variant, const std::vector<std::string>& devices) {
+ExecutionOptions options_in(const ExecutionVariant& variant, Precision precision, const std::vector<std::string>& devices) {
   return {.memory_format = variant.memory_format,
           .replace_slow_kernels = variant.replaces_slow_kernels,
+          .precision = precision,
           .threads = threads_of_devices(devices, variant.threads)};
 }
 
@@ -98,7 +99,7 @@ bool has_variant(const Profile& profile, const ExecutionVariant& variant) {
 }
 
 bool has_costs_of(const Profile& profile, const Plan& plan) {
-  return has_all(profile, variants_of(profile, plan));
+  return profile.precision == plan.options.precision && has_all(profile, variants_of(profile, plan));
 }
 
 Profile in_variant(Profile profile, const ExecutionVariant& variant) {
@@ -107,6 +108,10 @@ Profile in_variant(Profile profile, const ExecutionVariant& variant) {
 }
 
 Profile in_variant_of(Profile profile, const Plan& plan) {
+  if (profile.precision != plan.options.precision)
+    throw Error(std::string("the profile was measured in ") + name_of(profile.precision) + ", the plan computes in " +
+                    name_of(plan.options.precision),
+                profile.model, std::string("profile the model again with --precision ") + name_of(plan.options.precision));
   const std::vector<ExecutionVariant> variants = variants_of(profile, plan);
   return in_classes(std::move(profile), variants);
 }

@@ -11,8 +11,8 @@ namespace mptune::planner {
 /// The variant whose costs a device with this name has in `variant`: its threads are 0 where the device has no more cores.
 [[nodiscard]] ExecutionVariant variant_on(const std::string& device, ExecutionVariant variant);
 
-/// The options of a plan on `devices` that computes in this variant.
-[[nodiscard]] ExecutionOptions options_in(const ExecutionVariant& variant, const std::vector<std::string>& devices);
+/// The options of a plan on `devices` that computes in this variant and precision.
+[[nodiscard]] ExecutionOptions options_in(const ExecutionVariant& variant, Precision precision, const std::vector<std::string>& devices);
 
 /// True if the profile has costs of every device in this variant. Where none were measured with slow kernels replaced, replacing them
 /// changes nothing: the costs are those without.
@@ -23,7 +23,7 @@ namespace mptune::planner {
 /// The profile with every device in the class that has its costs in this variant. Throws Error where the profile has none; its remedy names
 /// the options that measure them.
 [[nodiscard]] Profile in_variant(Profile profile, const ExecutionVariant& variant);
-/// The same of a plan. Devices that it does not use get one thread per core.
+/// The same of a plan, also where it computes in another precision than the profile. Devices that it does not use get one thread per core.
 [[nodiscard]] Profile in_variant_of(Profile profile, const Plan& plan);
 
 }  // namespace mptune::planner

@@ -25,7 +25,7 @@ Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
 
 double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps) {
   const bool idle_devices_help = plan.options.idle_devices_help;
-  plan.options = options_in(cost_.variant(), plan.devices);
+  plan.options = options_in(cost_.variant(), cost_.profile().precision, plan.devices);
   plan.options.idle_devices_help = idle_devices_help;
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);

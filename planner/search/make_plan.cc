@@ -172,14 +172,16 @@ std::string options_in_words(const Plan& plan) {
   const ExecutionOptions& options = plan.options;
   const std::string format = options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
   const std::string threads = planner::threads_in_words(plan);
-  return format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
+  const std::string precision = options.precision == Precision::float32 ? "" : std::string(", ") + name_of(options.precision);
+  return precision + format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
 }
 
-PlanOptions options_of(const SearchSpace& space, int layers) {
+PlanOptions options_of(const SearchSpace& space, int layers, Precision precision) {
   PlanOptions options;
   options.devices = space.devices;
   options.batch = space.batch;
   options.layers = layers;
+  options.precision = precision;
   return options;
 }
 
@@ -202,6 +204,7 @@ Plan make_plan(const PlanOptions& given) {
     plan.schedule = options.schedule.empty() ? "custom" : options.schedule;
     plan.actions = options.actions;
   }
+  plan.options.precision = options.precision;
   validate(plan, options.layers, "the given options");
   planner::validate_schedule(plan, options.actions.empty() ? "the given options" : "`schedule`");
   return plan;
@@ -250,10 +253,10 @@ void check_replicas(const std::vector<int>& replicas, int devices) {
                               "give positive counts that use every device once");
 }
 
-std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
+std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision) {
   std::vector<NamedPlan> plans;
   const int devices = static_cast<int>(space.devices.size());
-  PlanOptions one = options_of(space, layers);
+  PlanOptions one = options_of(space, layers, precision);
   one.schedule = "naive";
   one.stages = 1;
   plans.push_back({kSingleDeviceBaseline, make_plan(one)});
@@ -267,7 +270,7 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
   }
   if (devices < 2) return plans;
   if (devices <= layers) {
-    PlanOptions pipeline = options_of(space, layers);
+    PlanOptions pipeline = options_of(space, layers, precision);
     plans.push_back({kNaiveBaseline, {}});
     pipeline.schedule = "naive";
     plans.back().plan = make_plan(pipeline);
@@ -276,7 +279,7 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
     if (several) plans.push_back({kPipelineBaseline, make_plan(pipeline)});
   }
   if (devices <= space.batch && !space.no_replicas) {
-    PlanOptions parallel = options_of(space, layers);
+    PlanOptions parallel = options_of(space, layers, precision);
     parallel.replicas = {devices};
     parallel.microbatches = devices;
     plans.push_back({kDataParallelBaseline, make_plan(parallel)});

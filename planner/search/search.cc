@@ -141,7 +141,7 @@ std::vector<Candidate> known_of(const SearchSpace& space, const CostModel& cost,
   };
   std::vector<Candidate> of;
   for (const Candidate& candidate : known) {
-    ExecutionOptions options = planner::options_in(cost.variant(), candidate.plan.devices);
+    ExecutionOptions options = planner::options_in(cost.variant(), cost.profile().precision, candidate.plan.devices);
     options.idle_devices_help = candidate.plan.options.idle_devices_help;
     if (options == candidate.plan.options && std::ranges::all_of(candidate.plan.devices, in_space)) of.push_back(candidate);
   }

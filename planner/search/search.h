@@ -186,6 +186,7 @@ struct PlanOptions {
   std::vector<std::vector<Action>> actions;
   std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"
   std::vector<int> replicas;       ///< empty: 1 each
+  Precision precision = Precision::float32;
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
 
@@ -214,7 +215,7 @@ struct NamedPlan {
 /// The plans that every tuning run measures: all of these names but `current`; all_cores where the space has such a device,
 /// all_cores_channels_last where it also has that memory format. Those that can't exist (more stages than layers, batch smaller than
 /// replicas) are left out.
-[[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers);
+[[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision = Precision::float32);
 
 /// The plan in words, for reports: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8
 /// micro-batches of 4".

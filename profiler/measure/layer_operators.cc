@@ -28,7 +28,7 @@ constexpr int kPasses = 3;
 class Layers {
  public:
   explicit Layers(const Model& model) {
-    for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
+    for (const ModelLayer& layer : model.layers()) layers_.push_back(copy_of(layer));
     tie_layers(layers_);
   }
 

@@ -324,7 +324,7 @@ class Pass {
 
 LayerChain::LayerChain(const Model& model, Device& device, const ExecutionVariant& variant)
     : device_(device), variant_(variant), loss_(model.loss()) {
-  for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
+  for (const ModelLayer& layer : model.layers()) layers_.push_back(copy_of(layer));
   tie_layers(layers_);
   to_memory_format(layers_, variant_.memory_format);
   for (const auto& tensors : {parameters_of(layers_), buffers_of(layers_)})

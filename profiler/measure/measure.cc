@@ -192,6 +192,7 @@ std::vector<DeviceSpec> started_with(const MeasureOptions& options, const std::v
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
   Profile profile;
   profile.model = model.name();
+  profile.precision = model.layers().front().precision;
   profile.input = model.input_text();
   profile.batch = options.batch;
   profile.layers = describe_layers(model);

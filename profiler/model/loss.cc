@@ -1,11 +1,13 @@
 #include "profiler/model/loss.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 #include <numeric>
 
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
+#include "profiler/model/autocast_scope.h"
 #include "profiler/model/scalar_types.h"
 
 namespace mptune {
@@ -19,13 +21,20 @@ void check_target(const Tensors& outputs, const at::Tensor& target, const char* 
   }
 }
 
-/// Weights of the classes like `output`; undefined: 1 each.
+/// Under autocast the mean of what was computed in 16 bits is taken in float32.
+at::ScalarType type_of_mean(const at::Tensor& output) {
+  const at::ScalarType type = output.scalar_type();
+  const bool half = type == at::kHalf || type == at::kBFloat16;
+  return half && at::autocast::is_autocast_enabled(output.device().type()) ? at::kFloat : type;
+}
+
+/// Weights of the classes, as the mean takes them; undefined: 1 each.
 at::Tensor class_weights_for(const at::Tensor& output, std::int64_t classes, const std::vector<double>& weights) {
   if (weights.empty()) return {};
   if (std::ssize(weights) != classes)
     throw Error(std::to_string(weights.size()) + " class weights for " + std::to_string(classes) + " classes", "--loss cross_entropy",
                 "give one for every class");
-  return at::tensor(weights, at::kDouble).to(output.options().requires_grad(false));
+  return at::tensor(weights, at::kDouble).to(output.options().dtype(type_of_mean(output)).requires_grad(false));
 }
 
 /// LibTorch's error names neither the number of classes nor what may be done.
@@ -78,7 +87,7 @@ at::Tensor mse_of(const Tensors& outputs, const at::Tensor& target) {
 
 at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) {
   if (outputs.empty()) throw Error("the model has no output", "--loss mean_square", "let the last layer return a tensor");
-  return outputs.front().square().mean();
+  return outputs.front().to(type_of_mean(outputs.front())).square().mean();
 }
 
 }  // namespace
@@ -99,7 +108,14 @@ Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outp
   return {std::move(name), std::move(function)};
 }
 
+Loss Loss::computed_in(Precision precision) const {
+  Loss loss = *this;
+  loss.precision_ = precision;
+  return loss;
+}
+
 at::Tensor Loss::operator()(const Tensors& outputs, const at::Tensor& target) const {
+  const profiler::AutocastScope autocast(precision_);
   at::Tensor loss = function_(outputs, target);
   if (!loss.defined()) throw Error("the loss returned no tensor", name_, "return the mean over the samples");
   if (loss.numel() != 1)

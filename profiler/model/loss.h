@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "profiler/base/loss_choice.h"
+#include "profiler/base/precision.h"
 #include "profiler/model/layer.h"
 
 namespace mptune {
@@ -28,6 +29,8 @@ class Loss {
   [[nodiscard]] static Loss from_name(const std::string& name);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// The same under autocast. Losses of ours take means in float32, one of the caller's as its operators say.
+  [[nodiscard]] Loss computed_in(Precision precision) const;
   /// What the parts of a batch weigh, so that the sum over the parts of weight times loss is the loss of the batch: each part by how much
   /// counts in it. `sizes`: samples of the parts, in order; `target` of the batch, on the host. A part that weighs 0 has no loss.
   /// Throws Error where nothing counts in the whole batch.
@@ -45,6 +48,7 @@ class Loss {
   std::string name_;
   std::function<at::Tensor(const Tensors&, const at::Tensor&)> function_;
   Counted counted_;
+  Precision precision_ = Precision::float32;
 };
 
 }  // namespace mptune

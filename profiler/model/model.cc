@@ -14,6 +14,7 @@
 #include "profiler/base/index.h"
 #include "profiler/base/sha256.h"
 #include "profiler/base/text.h"
+#include "profiler/model/autocast_scope.h"
 #include "profiler/model/scalar_types.h"
 #include "profiler/randomness/randomness.h"
 
@@ -86,6 +87,10 @@ std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers) {
   return held_by(layers, &Layer::buffers);
 }
 
+ModelLayer copy_of(const ModelLayer& layer) {
+  return {layer.name, layer.modules, layer.layer->clone(), layer.precision};
+}
+
 void tie_layers(const std::vector<ModelLayer>& layers) {
   std::map<std::string, at::Tensor> first;
   for (const auto& layer : layers) {
@@ -117,6 +122,11 @@ std::vector<NamedTensor> Model::parameters() const {
 
 std::vector<NamedTensor> Model::buffers() const {
   return buffers_of(layers_);
+}
+
+void Model::compute_in(Precision precision) {
+  for (ModelLayer& layer : layers_) layer.precision = precision;
+  loss_ = loss_.computed_in(precision);
 }
 
 std::string Model::fingerprint() const {
@@ -199,6 +209,7 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
   const Activity activity("the forward of layer", layer.name);
   RunContext drawing = context;
   drawing.draws = &draws;
+  const profiler::AutocastScope autocast(layer.precision);
   try {
     const std::optional<TensorFlow> flow = layer.layer->flow();
     return flow ? run_flow(layer, *flow, inputs, drawing) : layer.layer->forward(inputs, drawing);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/precision.h"
 #include "profiler/model/layer.h"
 #include "profiler/model/loss.h"
 
@@ -42,7 +43,11 @@ struct ModelLayer {
   std::string name;                  ///< "layer1.0"
   std::vector<std::string> modules;  ///< module paths that this layer covers
   std::unique_ptr<Layer> layer;
+  Precision precision = Precision::float32;  ///< that run_layer() computes in
 };
+
+/// A copy with a layer of its own.
+[[nodiscard]] ModelLayer copy_of(const ModelLayer& layer);
 
 /// Makes layers that hold the same tensor (Layer::shares_by_name) use the first layer's, so that gradients accumulate there.
 void tie_layers(const std::vector<ModelLayer>& layers);
@@ -63,6 +68,8 @@ class Model {
   [[nodiscard]] const Loss& loss() const { return loss_; }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
   [[nodiscard]] int default_batch() const { return default_batch_; }
+  /// From now on layers and loss compute under autocast to this type, the backward too: parameters and their gradients stay as they are.
+  void compute_in(Precision precision);
 
   /// All parameters, each once, with their names in the user's model (torchvision's for the ResNets).
   [[nodiscard]] std::vector<NamedTensor> parameters() const;

@@ -49,9 +49,9 @@ void require_below_limit(const std::vector<Value>& values, std::size_t most, con
 
 void write_head(SQLite::Database& database, const Profile& profile) {
   const Fingerprint& fingerprint = profile.fingerprint;
-  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")(
+  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")(
       profile.model, profile.input, profile.batch, profile.optimizer_state_factor, profile.co_running_slowdown, fingerprint.model,
-      fingerprint.input, fingerprint.libtorch, fingerprint.cuda);
+      fingerprint.input, fingerprint.libtorch, fingerprint.cuda, name_of(profile.precision));
   int row = 0;
   Insert device(database, "INSERT INTO MPTUNE_FINGERPRINT_DEVICE VALUES (?, ?)");
   for (const std::string& name : fingerprint.devices) device(row++, name);
@@ -135,9 +135,11 @@ class CostWriter {
 };
 
 void read_head(SQLite::Database& database, Profile& profile) {
+  const std::string precision = has_column(database, "MPTUNE_PROFILE", "precision") ? "precision" : "'float32'";
   Rows head(database,
             "SELECT model, input, batch, optimizer_state_factor, co_running_slowdown, fingerprint_model, fingerprint_input, "
-            "fingerprint_libtorch, fingerprint_cuda FROM MPTUNE_PROFILE");
+            "fingerprint_libtorch, fingerprint_cuda, " +
+                precision + " FROM MPTUNE_PROFILE");
   if (!head.next()) throw BadContent("MPTUNE_PROFILE has no row");
   profile.model = head.text(0);
   profile.input = head.text(1);
@@ -145,6 +147,9 @@ void read_head(SQLite::Database& database, Profile& profile) {
   profile.optimizer_state_factor = quantity(head, 3, "the optimizer's state", kMostFactor);
   profile.co_running_slowdown = quantity(head, 4, "the slowdown of busy devices", kMostFactor);
   profile.fingerprint = {head.text(5), head.text(6), {}, head.text(7), head.text(8)};
+  const auto known = precision_of(head.text(9));
+  if (!known) throw BadContent("the precision of the profile is not known");
+  profile.precision = *known;
   Rows device(database, "SELECT name FROM MPTUNE_FINGERPRINT_DEVICE ORDER BY position");
   while (device.next()) profile.fingerprint.devices.push_back(device.text(0));
 }

@@ -279,7 +279,7 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
 -- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured. fused_share is NULL where it is unknown.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
-  fingerprint_cuda TEXT NOT NULL);
+  fingerprint_cuda TEXT NOT NULL, precision TEXT NOT NULL);
 CREATE TABLE MPTUNE_FINGERPRINT_DEVICE (position INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER (layer INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, parameters INTEGER NOT NULL,
   parameters_bytes INTEGER NOT NULL, buffers_bytes INTEGER NOT NULL, batch_statistics INTEGER NOT NULL, unsplit_bytes INTEGER NOT NULL,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "profiler/base/memory_format.h"
+#include "profiler/base/precision.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune {
@@ -166,9 +167,10 @@ struct Profile {
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;
   std::vector<LinkCost> links;
-  std::vector<LayerOperator> operators;  ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
-  double optimizer_state_factor = 0;     ///< bytes of optimizer state per byte of parameters: 0 for sgd, 2 for adam
-  double co_running_slowdown = 1;        ///< geometric mean of busy over alone time, over all layers and sizes
+  std::vector<LayerOperator> operators;      ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
+  Precision precision = Precision::float32;  ///< that the layers computed in
+  double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 2 for adam
+  double co_running_slowdown = 1;            ///< geometric mean of busy over alone time, over all layers and sizes
   Fingerprint fingerprint;
   bool operator==(const Profile&) const = default;
 };

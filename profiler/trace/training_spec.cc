@@ -67,7 +67,8 @@ ShellCommand training_command(const std::string& name, const TrainingSpec& spec,
   ShellCommand command("mptune " + name);
   command.word(spec.model);
   for (const TrainingField& field : kTrainingFields) {
-    const bool of_plan = field.value == &TrainingSpec::batch || field.value == &TrainingSpec::devices;
+    const bool of_plan =
+        field.value == &TrainingSpec::batch || field.value == &TrainingSpec::devices || field.value == &TrainingSpec::precision;
     const bool of_machine = field.value == &TrainingSpec::memory || field.value == &TrainingSpec::link;
     if (field.value == &TrainingSpec::model || (of_plan && !plan_file.empty()) || (of_machine && name == "check")) continue;
     command.option(field.option, spec.*field.value);

@@ -12,7 +12,7 @@ namespace mptune {
 /// is all that a later command needs to do the same again.
 struct TrainingSpec {
   std::string model;  ///< "transformer:d=64,layers=4", "/home/me/net.pt2"; "": not known, as of files of earlier versions
-  std::string input, batch, devices, memory, link, loss, optimizer, learning_rate, seed, data;
+  std::string input, batch, devices, memory, link, loss, optimizer, learning_rate, precision, seed, data;
   bool operator==(const TrainingSpec&) const = default;
 };
 
@@ -21,7 +21,7 @@ struct TrainingField {
   const char* option;  ///< "--lr"; "" for the model, which is the first argument
   std::string TrainingSpec::*value;
 };
-inline constexpr std::array<TrainingField, 11> kTrainingFields = {{{"model", "", &TrainingSpec::model},
+inline constexpr std::array<TrainingField, 12> kTrainingFields = {{{"model", "", &TrainingSpec::model},
                                                                    {"input", "--input", &TrainingSpec::input},
                                                                    {"batch", "--batch", &TrainingSpec::batch},
                                                                    {"devices", "--devices", &TrainingSpec::devices},
@@ -30,6 +30,7 @@ inline constexpr std::array<TrainingField, 11> kTrainingFields = {{{"model", "",
                                                                    {"loss", "--loss", &TrainingSpec::loss},
                                                                    {"optimizer", "--optimizer", &TrainingSpec::optimizer},
                                                                    {"lr", "--lr", &TrainingSpec::learning_rate},
+                                                                   {"precision", "--precision", &TrainingSpec::precision},
                                                                    {"seed", "--seed", &TrainingSpec::seed},
                                                                    {"data", "--data", &TrainingSpec::data}}};
 
@@ -43,7 +44,7 @@ inline constexpr std::array<TrainingField, 11> kTrainingFields = {{{"model", "",
 [[nodiscard]] std::vector<std::string> bare_files(const TrainingSpec& spec);
 
 /// `mptune NAME MODEL ...` with all options of `spec` that the command NAME takes: profile, tune, run or check. With a plan file it gets
-/// --plan with that file from the root, and the batch and devices are the plan's.
+/// --plan with that file from the root, and batch, devices and precision are the plan's.
 /// Requires: the model is known.
 [[nodiscard]] ShellCommand training_command(const std::string& name, const TrainingSpec& spec, const std::string& plan_file = "");
 

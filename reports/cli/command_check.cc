@@ -30,6 +30,7 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
     check_executable(file.plan, command.choice.plan);
     setup.devices = file.plan.devices;
     setup.batch = file.plan.global_batch_size();
+    take_precision(file.plan, command.step, command.choice.plan, setup);
     check_fingerprint(session, file, describe_model(setup, session), command.choice.plan, command.choice.strict);
     return file.plan;
   }
@@ -39,6 +40,7 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
   check_memory_format(command.choice, model.convolutions);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   Plan plan = plan_from_options(command.choice, setup.devices, setup.batch, model.layers);
+  plan.options.precision = setup.precision;
   check_executable(plan, "--schedule");
   return plan;
 }

@@ -62,6 +62,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::T
     model = describe_model(setup, session);
     check_memory_format(command.choice, model.convolutions);
     Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
+    plan.options.precision = setup.precision;
     check_executable(plan, "--schedule");
     return plan;
   }
@@ -71,6 +72,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::T
   setup.devices = file.plan.devices;
   setup.pools.clear();
   setup.batch = file.plan.global_batch_size();
+  take_precision(file.plan, command.step, command.choice.plan, setup);
   setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));
   model = describe_model(setup, session);
   check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
@@ -132,6 +134,10 @@ void obtain_profile(const ProfileCommand& command, const std::optional<Profile>&
   const Fingerprint& known = recording.profile->fingerprint;
   if (known.model != model.fingerprint.model || known.input != model.fingerprint.input)
     throw Error("the profile is of another model", command.measured, "leave --measured out");
+  if (measured->precision != plan.options.precision)
+    throw Error(std::string("the profile was measured in ") + name_of(measured->precision) + ", the plan computes in " +
+                    name_of(plan.options.precision),
+                command.measured, "leave --measured out");
   const Profile priced = planner::with_pool_devices(*recording.profile);
   for (const std::string& device : setup.devices)
     if (std::ranges::find(priced.devices, device, &ProfileDevice::name) == priced.devices.end())

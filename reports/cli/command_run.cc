@@ -78,6 +78,7 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
                 "leave --batch out, or tune for this batch");
   }
   setup.batch = batch;
+  take_precision(file.plan, command.step, path, setup);
   return setup;
 }
 
@@ -104,6 +105,7 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   const int batch = chosen.setup.batch > 0 ? chosen.setup.batch : model.batch;
   Plan& plan = chosen.file.plan;
   plan = plan_from_options(command.choice, chosen.setup.devices, batch, model.layers);
+  plan.options.precision = chosen.setup.precision;
   check_executable(plan, "--schedule");
   chosen.setup.batch = plan.global_batch_size();
   chosen.file.modules = stage_modules(plan, model.layers);

@@ -110,6 +110,9 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
                   "give the same --batch, or leave --plan out");
     }
     refuse_unlisted_devices(file.plan, options.space, command.choice.plan);
+    if (file.plan.options.precision != setup.precision)
+      throw Error(std::string("the plan computes in ") + name_of(file.plan.options.precision) + ", not in " + name_of(setup.precision),
+                  command.choice.plan, std::string("give --precision ") + name_of(file.plan.options.precision) + ", or leave --plan out");
     options.current = file.plan;
   }
   return options;

@@ -13,6 +13,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/loss_choice.h"
+#include "profiler/base/nearest_word.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/builtin_list.h"
 #include "reports/cli/option_values.h"
@@ -24,6 +25,14 @@ std::string range_text(double least, double most) {
   std::ostringstream text;
   text << "use " << least << " to " << most;
   return text.str();
+}
+
+Precision parse_precision(const std::string& text) {
+  const auto precision = precision_of(text.empty() ? name_of(Precision::float32) : text);
+  if (!precision)
+    throw Error("'" + text + "' is no precision", "--precision",
+                did_you_mean(text, {kPrecisionNames.begin(), kPrecisionNames.end()}, "use float32, bf16 or fp16"));
+  return *precision;
 }
 
 std::vector<std::string> loss_values() {
@@ -85,6 +94,10 @@ void add_step_options(CLI::App& command, StepOptions& options) {
            "cross_entropy, mse, mean_square or model; cross_entropy:ignore_index=0:weight=1,2.5 says which targets count and how much; "
            "default: the model's"),
       loss_values());
+  offer_values(*add("--precision", options.precision, "TYPE",
+                    "float32, or bf16 or fp16: layers and loss run under autocast, parameters and gradients stay in float32, and the loss "
+                    "is scaled for fp16; default: float32"),
+               {kPrecisionNames.begin(), kPrecisionNames.end()});
   add("--seed", options.seed, "N", "fixes weights and data; default: 0");
   offer_values(*add("--data", options.data, "FILE",
                     "a batch saved by torch.save: a dict with input and target, or a key for each input by its name; default: made "
@@ -170,6 +183,7 @@ TrainingSpec training_spec(const ModelOptions& model, const DeviceOptions& devic
                               .loss = step.loss,
                               .optimizer = step.optimizer == "sgd" ? "" : step.optimizer,
                               .learning_rate = step.learning_rate,
+                              .precision = step.precision == name_of(Precision::float32) ? "" : step.precision,
                               .seed = step.seed,
                               .data = step.data});
 }
@@ -196,6 +210,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
     setup.memory_bytes[setup.whole_machine] = cap;
   setup.optimizer = profiler::parse_optimizer(step.optimizer);
   if (!step.loss.empty() && step.loss != "model") setup.loss = text_of(parse_loss(step.loss));
+  setup.precision = parse_precision(step.precision);
   setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);
   setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
   setup.data = step.data;
@@ -203,6 +218,14 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   if (!step.data.empty() && !std::filesystem::is_regular_file(step.data, ignored))
     throw Error("the file does not exist", step.data, "give --data a file saved by torch.save");
   return setup;
+}
+
+void take_precision(const Plan& plan, const StepOptions& step, const std::string& path, tuner::TrainingSetup& setup) {
+  const Precision precision = plan.options.precision;
+  if (!step.precision.empty() && setup.precision != precision)
+    throw Error(std::string("the plan computes in ") + name_of(precision) + ", not in " + name_of(setup.precision), path,
+                "leave --precision out, or make a plan in this precision");
+  setup.precision = precision;
 }
 
 }  // namespace mptune::reports

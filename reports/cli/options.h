@@ -29,7 +29,7 @@ struct ModelOptions {
 };
 struct StepOptions {
   std::string optimizer = "sgd";
-  std::string learning_rate, loss, seed, data;
+  std::string learning_rate, loss, precision, seed, data;
 };
 struct OutputOptions {
   std::string path;
@@ -79,5 +79,7 @@ inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 
 /// Devices, caps, batch and step of a command. Throws Error.
 [[nodiscard]] tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
+/// Gives `setup` the precision of a plan file's plan. Throws Error where --precision says another.
+void take_precision(const Plan& plan, const StepOptions& step, const std::string& path, tuner::TrainingSetup& setup);
 
 }  // namespace mptune::reports

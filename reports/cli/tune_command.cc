@@ -51,6 +51,7 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
           {"--optimizer", &command.step.optimizer},
           {"--lr", &command.step.learning_rate},
           {"--loss", &command.step.loss},
+          {"--precision", &command.step.precision},
           {"--seed", &command.step.seed},
           {"--data", &command.step.data},
           {"--budget", &command.budget},

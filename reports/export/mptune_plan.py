@@ -25,6 +25,7 @@ _LARGEST_FILE = 64 << 20
 _MOST_MICROBATCHES = 1 << 20
 _LARGEST_BATCH = 1 << 30
 _MEMORY_FORMATS = ("contiguous", "channels_last")
+_PRECISIONS = ("float32", "bf16", "fp16")
 _MOST_CORES = 4096
 _VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
 _CORRECT = "correct it, or use a file that mptune wrote"
@@ -82,6 +83,7 @@ class Options:
     idle_devices_help: bool = False  # CPU devices with nothing else to do compute weight gradients of any stage
     fused_weights: bool = False  # follows from the actions: some compute weight gradients of several micro-batches at once
     threads: list[int] = field(default_factory=list)  # intra-op threads by device, torch.set_num_threads(); empty: one per core
+    precision: str = "float32"  # or "bf16", "fp16": forward and loss run under torch.autocast, and the loss is scaled for fp16
 
     @property
     def exact(self) -> bool:
@@ -93,6 +95,9 @@ class Options:
         lossy = []
         if self.memory_format != "contiguous":
             lossy.append(f"memory_format {self.memory_format}: call model.to(memory_format=torch.{self.memory_format})")
+        if self.precision != "float32":
+            dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16 and torch.amp.GradScaler"}[self.precision]
+            lossy.append(f"precision {self.precision}: run forward and loss under torch.autocast with {dtype}")
         if self.threads:
             lossy.append(f"threads of the devices: call torch.set_num_threads() with {', '.join(map(str, self.threads))}")
         if self.replace_slow_kernels:
@@ -445,8 +450,11 @@ def _options(read: _Object, fused: bool, devices: list[str]) -> Options:
     given = read.member("options")
     if given.has("memory_format") and given.text("memory_format") not in _MEMORY_FORMATS:
         given.refuse("memory_format", "is neither contiguous nor channels_last")
+    if given.has("precision") and given.text("precision") not in _PRECISIONS:
+        given.refuse("precision", "is none of float32, bf16 and fp16")
     options = Options(given.text("memory_format") if given.has("memory_format") else "contiguous",
-                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"), fused, _threads(given, devices))
+                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"), fused, _threads(given, devices),
+                      given.text("precision") if given.has("precision") else "float32")
     if given.has("exact") and given.truth("exact") != options.exact:
         given.refuse("exact", "disagrees with the other options and the actions")
     return options

@@ -13,13 +13,13 @@ std::string agreement_of(const tuner::CheckPart& part) {
   if (part.bit_equal == part.tensors) return fmt::format("{} tensors, equal in every bit", part.tensors);
   const std::string most = std::isfinite(part.largest) ? fmt::format("{:.1e} at {}", part.largest, part.largest_at)
                                                        : "at " + part.largest_at + " another shape, or numbers that are not finite";
-  return fmt::format("{} tensors, {} equal in every bit; largest difference {} (allowed {:.0e})", part.tensors, part.bit_equal, most,
-                     part.tolerance);
+  return fmt::format("{} tensors, {} equal in every bit; largest difference {}", part.tensors, part.bit_equal, most) +
+         (part.only_measures ? "" : fmt::format(" (allowed {:.0e})", part.tolerance));
 }
 
 std::vector<Cell> row_of(const tuner::CheckPart& part) {
   if (!part.left_out.empty()) return {part.name, {"left out", Color::yellow}, part.compared + ": " + part.left_out};
-  const Cell verdict = part.difference ? Cell{"differs", Color::red} : Cell{"agrees", Color::green};
+  const Cell verdict = part.only_measures ? Cell{"measured"} : part.difference ? Cell{"differs", Color::red} : Cell{"agrees", Color::green};
   return {part.name, verdict, part.compared + ": " + agreement_of(part)};
 }
 
@@ -66,15 +66,16 @@ planner::Json check_json(const tuner::CheckResult& result) {
                         {"microbatch_sizes", result.microbatch_sizes},
                         {"parts", planner::Json::array()}};
   for (const tuner::CheckPart& part : result.parts) {
+    const bool judged = part.left_out.empty() && !part.only_measures;
     json["parts"].push_back({{"name", part.name},
                              {"compared", part.compared},
                              {"left_out", part.left_out.empty() ? planner::Json() : planner::Json(part.left_out)},
-                             {"agrees", part.left_out.empty() ? planner::Json(!part.difference.has_value()) : planner::Json()},
+                             {"agrees", judged ? planner::Json(!part.difference.has_value()) : planner::Json()},
                              {"tensors", part.tensors},
                              {"bit_equal", part.bit_equal},
                              {"largest_difference", number_json(part.largest)},
                              {"largest_at", part.largest_at},
-                             {"tolerance", part.tolerance}});
+                             {"tolerance", part.only_measures ? planner::Json() : planner::Json(part.tolerance)}});
   }
   return json;
 }

@@ -39,7 +39,7 @@ struct Reader {
 MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latency_s", v.latency_s);)
 MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices); f("pools", v.pools);
               f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
-              f("learning_rate", v.learning_rate); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
+              f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
               f("sleep_profile", v.sleep_profile);)
 MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.position); f("started", v.started);)
 MPTUNE_FIELDS(Samples, f("values", v.values);)
@@ -99,7 +99,7 @@ MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_
               f("relative", v.relative); f("is_output", v.is_output);)
 MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_out", v.left_out); f("tensors", v.tensors);
               f("bit_equal", v.bit_equal); f("largest", v.largest); f("largest_at", v.largest_at); f("tolerance", v.tolerance);
-              f("difference", v.difference); f("remedy", v.remedy);)
+              f("only_measures", v.only_measures); f("difference", v.difference); f("remedy", v.remedy);)
 MPTUNE_FIELDS(CheckResult, f("samples", v.samples); f("microbatch_sizes", v.microbatch_sizes); f("parts", v.parts);)
 MPTUNE_FIELDS(Checked, f("result", v.result);)
 MPTUNE_FIELDS(Done, (void)f; (void)v;)
@@ -129,6 +129,10 @@ struct Names<Outcome> {
 template <>
 struct Names<profiler::OptimizerKind> {
   static constexpr auto& kAll = profiler::kOptimizerNames;
+};
+template <>
+struct Names<Precision> {
+  static constexpr auto& kAll = kPrecisionNames;
 };
 template <>
 struct Names<DisturbedBy> {

@@ -50,7 +50,7 @@ void mark_ends(std::vector<BoundAction>& row) {
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
-    : plan_(plan), loss_(model.loss()), devices_(std::move(devices)) {
+    : plan_(plan), loss_(model.loss().computed_in(plan.options.precision)), devices_(std::move(devices)) {
   validate(plan_, model.size(), "plan for " + model.name());
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
@@ -126,9 +126,8 @@ void BoundGraph::add_stages(const Model& model) {
     for (std::size_t r = 0; r < stage.devices.size(); ++r)
       workers_[as_index(stage.devices[r])]->run([&] {
         stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
-                                                            static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt,
-                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r]),
-                                                            plan_.options.memory_format));
+                                                            static_cast<int>(r), last ? std::optional<Loss>(loss_) : std::nullopt,
+                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r]), plan_.options));
       });
   }
 }

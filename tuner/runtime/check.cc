@@ -13,6 +13,7 @@
 #include "profiler/base/index.h"
 #include "profiler/device/device_list.h"
 #include "profiler/exported/arguments.h"
+#include "profiler/model/autocast_scope.h"
 #include "profiler/model/in_memory_format.h"
 #include "tuner/runtime/check_limits.h"
 #include "tuner/runtime/check_operation.h"
@@ -80,6 +81,7 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   for (const NamedTensor& parameter : model.parameters()) epsilon = std::max(epsilon, epsilon_of(parameter.tensor.scalar_type()));
   for (const Tensors& tensors : outputs)
     for (const at::Tensor& tensor : tensors) epsilon = std::max(epsilon, epsilon_of(tensor.scalar_type()));
+  epsilon = std::max(epsilon, epsilon_of(profiler::computed_type(model.layers().front().precision)));
   if (const auto range = profiler::exported_range(*model.layers().front().layer))
     epsilon = std::max(epsilon, epsilon_of(range->program->program.graph));
   return std::max(kCheckTolerance, 8 * epsilon);
@@ -291,6 +293,20 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
   compared.add({"loss", -1, "", "", 0}, at::scalar_tensor(result.loss, at::kDouble), expected.loss);
   add_gradients(compared, model_, gradients, expected.gradients);
   add_buffers(compared, model_, pipeline.named_buffers(), expected.buffers);
+  return compared.part();
+}
+
+CheckPart ModelCheck::precision() {
+  CheckPart about{.name = "precision",
+                  .compared = std::string("the whole batch in ") + name_of(model_.layers().front().precision) +
+                              " with the same in float32: loss, gradients",
+                  .only_measures = true};
+  Model single(model_.name(), cloned_layers(model_), model_.loss(), model_.sample(), model_.default_batch());
+  single.compute_in(Precision::float32);
+  const StepRecord expected = whole_step(single, batch_, {static_cast<int>(batch_.inputs.at(0).size(0))}, seed_);
+  ComparedTensors compared(std::move(about));
+  compared.add({"loss", -1, "", "", 0}, whole().loss, expected.loss);
+  add_gradients(compared, model_, whole().gradients, expected.gradients);
   return compared.part();
 }
 

@@ -29,6 +29,8 @@ class ModelCheck {
   /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
   /// micro-batches.
   [[nodiscard]] CheckPart plan(const Plan& plan) const;
+  /// "precision": by how much a step in the model's precision differs from one in float32. Requires: the model's is another.
+  [[nodiscard]] CheckPart precision();
 
  private:
   [[nodiscard]] const StepRecord& whole();

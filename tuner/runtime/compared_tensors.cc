@@ -47,7 +47,7 @@ void ComparedTensors::add(const CheckDifference& where, const at::Tensor& ours, 
     part_.largest = relative;
     part_.largest_at = where.what + (where.layer_name.empty() || !where.is_output ? "" : " of " + where.layer_name);
   }
-  if (relative > part_.tolerance && !part_.difference) {
+  if (relative > part_.tolerance && !part_.only_measures && !part_.difference) {
     part_.difference = where;
     part_.difference->relative = relative;
   }

@@ -61,6 +61,7 @@ struct Pipeline::Impl {
   std::string name;
   SampleDescription sample;
   int default_batch;
+  double loss_scale = 1;
 
   Impl(const Model& model, const Plan& plan, const PipelineOptions& the_options, std::vector<std::shared_ptr<Device>> devices)
       : graph(model, plan, the_options, std::move(devices)),
@@ -70,6 +71,10 @@ struct Pipeline::Impl {
         sample(model.sample()),
         default_batch(model.default_batch()) {}
 
+  void set_loss_scale(double scale) {
+    loss_scale = scale;
+    for (const auto& last : graph.stages().back()) last->set_loss_scale(scale);
+  }
   /// A copy of the model as it is trained so far, on the host.
   [[nodiscard]] Model model() const {
     std::vector<ModelLayer> layers;
@@ -155,11 +160,38 @@ double Pipeline::clip_gradients(double most) {
   return norm;
 }
 
+void Pipeline::set_loss_scale(double scale) {
+  impl_->set_loss_scale(scale);
+}
+
+double Pipeline::loss_scale() const {
+  return impl_->loss_scale;
+}
+
+bool Pipeline::unscale_gradients() {
+  std::vector<char> finite(plan().stages.size(), 1);
+  on_stages([&](int stage) {
+    const at::NoGradGuard no_gradients;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters(stage)) {
+      const at::Tensor& gradient = parameter.grad();
+      if (gradient.defined()) gradients.push_back(gradient.is_complex() ? at::view_as_real(gradient) : gradient);
+    }
+    if (gradients.empty()) return;
+    const auto on_device = gradients.front().options().dtype(at::kFloat);
+    at::Tensor found = at::zeros({1}, on_device);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1 / loss_scale(), on_device));
+    finite[as_index(stage)] = found.item<float>() == 0 ? 1 : 0;
+  });
+  return std::ranges::all_of(finite, [](char of_stage) { return of_stage != 0; });
+}
+
 void Pipeline::replan(const Plan& plan) {
   const Model model = impl_->model();
   const PipelineOptions options = impl_->options;
   const Plan before = impl_->graph.plan();
   const std::int64_t steps = impl_->runner.steps();
+  const double scale = impl_->loss_scale;
   const std::vector<std::shared_ptr<Device>> own = impl_->graph.devices();
   const auto bind = [&](const Plan& to) {
     std::vector<std::shared_ptr<Device>> devices;
@@ -169,6 +201,7 @@ void Pipeline::replan(const Plan& plan) {
     }
     impl_ = std::make_unique<Impl>(model, to, options, std::move(devices));
     impl_->runner.set_steps(steps);
+    impl_->set_loss_scale(scale);
   };
   impl_.reset();  // the devices may have no memory for two copies
   try {

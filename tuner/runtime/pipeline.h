@@ -83,9 +83,17 @@ class Pipeline {
   /// are: leave the optimizers' step out then. Like torch.nn.utils.clip_grad_norm_.
   double clip_gradients(double most);
 
-  /// Goes on with the same training under another plan: parameters, buffers and the number of steps stay. Between two steps, while nothing
-  /// is recorded. Tensors of the pipeline are others afterwards, so that optimizers must be made anew (tuner/training). Throws what the
-  /// constructor throws; the pipeline then goes on under its old plan.
+  /// From the next step on, gradients are multiplied by `scale`, so that small ones do not vanish in fp16; the loss of a step is not.
+  /// GradientScaler (tuner/training) chooses it.
+  void set_loss_scale(double scale);
+  [[nodiscard]] double loss_scale() const;
+  /// Divides all gradients by the loss scale. False if one of them, on any device, is not finite: leave the optimizers' step out then, on
+  /// all devices alike. Call it once after each step, before the norm is taken.
+  [[nodiscard]] bool unscale_gradients();
+
+  /// Goes on with the same training under another plan: parameters, buffers, the number of steps and the loss scale stay. Between two
+  /// steps, while nothing is recorded. Tensors of the pipeline are others afterwards, so that optimizers must be made anew
+  /// (tuner/training). Throws what the constructor throws; the pipeline then goes on under its old plan.
   void replan(const Plan& plan);
 
   /// Where the last step threw: "stage 1, forward of micro-batch 2, layer 'fc'"; "" if it did not, or failed outside of the actions.

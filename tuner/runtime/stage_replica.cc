@@ -58,7 +58,7 @@ at::Tensor without_spare_memory(const at::Tensor& loss) {
 }  // namespace
 
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
-                           const PendingWeights::Groups& weight_order, MemoryFormat format)
+                           const PendingWeights::Groups& weight_order, const ExecutionOptions& options)
     : stage_(stage),
       index_(index),
       replica_(replica),
@@ -67,13 +67,14 @@ StageReplica::StageReplica(const Model& model, Device& device, const Stage& stag
       pending_(weight_order) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[as_index(i)];
-    layers_.push_back({source.name, source.modules, source.layer->clone()});
+    layers_.push_back(copy_of(source));
+    layers_.back().precision = options.precision;
     check_hooks(source, *layers_.back().layer);
     has_batch_statistics_ = has_batch_statistics_ || source.layer->has_batch_statistics();
   }
   statistics_.resize(layers_.size());
   tie_layers(layers_);
-  profiler::to_memory_format(layers_, format);
+  profiler::to_memory_format(layers_, options.memory_format);
   const std::set<std::string> before = shared_before(model, stage.first_layer);
   for (NamedTensor& buffer : buffers_of(layers_)) {
     device.adopt(buffer.tensor);
@@ -199,7 +200,7 @@ Tensors StageReplica::backward_through_segments(int microbatch, Tensors gradient
     SavedSegment saved = std::move(flight.segments.back());
     flight.segments.pop_back();
     if (saved.segment.recompute) rerun(flight, saved);
-    if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
+    if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight * loss_scale_)};
     const int ends_at = recorder_ ? first_trained(saved) : 0;
     if (aside != nullptr) std::ranges::move(split(saved, only_segment), std::back_inserter(*aside));
     last_ = saved.segment;
@@ -294,7 +295,7 @@ std::vector<ModelLayer> StageReplica::copied_layers() const {
   const at::NoGradGuard no_gradients;
   std::vector<ModelLayer> copies;
   for (const ModelLayer& layer : layers_) {
-    copies.push_back({layer.name, layer.modules, layer.layer->clone()});
+    copies.push_back(copy_of(layer));
     for (const auto& tensors : {copies.back().layer->parameters(), copies.back().layer->buffers()})
       for (const NamedTensor& named : tensors) at::Tensor(named.tensor).set_data(named.tensor.cpu().contiguous());
   }

@@ -21,10 +21,10 @@ namespace mptune::tuner {
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
-  /// Their parameters lie in the memory format. `weight_order`: this replica's micro-batches in the order in which they add weight
+  /// They compute as `options` say. `weight_order`: this replica's micro-batches in the order in which they add weight
   /// gradients, as of PendingWeights.
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
-               const PendingWeights::Groups& weight_order, MemoryFormat format);
+               const PendingWeights::Groups& weight_order, const ExecutionOptions& options);
 
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
   /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
@@ -78,6 +78,9 @@ class StageReplica {
   /// of one of `shares` shares of the layers. Different shares may be committed at the same time.
   void commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares);
 
+  /// From the next step on the loss's gradient, and so all others, are multiplied by this.
+  void set_loss_scale(double scale) { loss_scale_ = scale; }
+
   /// Null: nothing is recorded. Change it between steps only.
   void set_recorder(std::unique_ptr<LeafRecorder> recorder) { recorder_ = std::move(recorder); }
   [[nodiscard]] LeafRecorder* recorder() { return recorder_.get(); }
@@ -123,6 +126,7 @@ class StageReplica {
   int index_;
   int replica_;
   std::optional<Loss> loss_;
+  double loss_scale_ = 1;
   std::vector<ModelLayer> layers_;
   std::vector<NamedTensor> parameters_, copies_, buffers_;
   std::vector<at::Tensor> trained_;

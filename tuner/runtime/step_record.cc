@@ -24,7 +24,7 @@ Tensors copies_of(const Tensors& tensors) {
 
 std::vector<ModelLayer> cloned_layers(const Model& model) {
   std::vector<ModelLayer> layers;
-  for (const ModelLayer& layer : model.layers()) layers.push_back({layer.name, layer.modules, layer.layer->clone()});
+  for (const ModelLayer& layer : model.layers()) layers.push_back(copy_of(layer));
   tie_layers(layers);
   return layers;
 }
@@ -52,7 +52,7 @@ void record_state(const std::vector<ModelLayer>& layers, StepRecord& record) {
 WholeModel::WholeModel(const Model& model) : layers_(cloned_layers(model)) {
   std::vector<const Layer*> all;
   for (const ModelLayer& layer : layers_) all.push_back(layer.layer.get());
-  if (auto whole = profiler::whole_exported_layer(all)) whole_.push_back({model.name(), {}, std::move(whole)});
+  if (auto whole = profiler::whole_exported_layer(all)) whole_.push_back({model.name(), {}, std::move(whole), layers_.front().precision});
 }
 
 Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,

@@ -104,6 +104,15 @@ class Stored {
   std::map<std::string, at::Tensor> tensors_;
 };
 
+/// Checkpoints of earlier versions do not say it.
+Precision precision_in(const JsonField& json) {
+  const auto field = json.find("precision");
+  if (!field) return Precision::float32;
+  const auto precision = precision_of(field->text());
+  if (!precision) field->refuse("is none of float32, bf16 and fp16");
+  return *precision;
+}
+
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("the checkpoint can't be read", path, "check the path and its permissions");
@@ -119,16 +128,18 @@ void save_checkpoint(const std::string& folder, const CheckpointInfo& info, cons
   if (error) throw Error("the folder can't be made: " + error.message(), path, "choose another --checkpoint", ExitCode::environment);
   fs::remove(path / kJson, error);
   profiler::write_safetensors(path / kTensors, tensors_of(state));
-  const nlohmann::json json = {{"format", kFormat},
-                               {"version", kVersion},
-                               {"steps", state.steps},
-                               {"model", info.model},
-                               {"fingerprint", info.fingerprint},
-                               {"optimizer", info.optimizer},
-                               {"seed", info.seed},
-                               {"batch", info.batch},
-                               {"parameters", names_of(state.parameters)},
-                               {"buffers", names_of(state.buffers)}};
+  nlohmann::json json = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"steps", state.steps},
+                         {"model", info.model},
+                         {"fingerprint", info.fingerprint},
+                         {"optimizer", info.optimizer},
+                         {"seed", info.seed},
+                         {"batch", info.batch},
+                         {"precision", name_of(info.precision)},
+                         {"parameters", names_of(state.parameters)},
+                         {"buffers", names_of(state.buffers)}};
+  if (state.loss_scale) json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"finite_steps", state.loss_scale->finite_steps}};
   NewFile file(path / kJson, ExitCode::environment);
   file << json.dump(2) + "\n";
   file.commit();
@@ -153,13 +164,16 @@ Checkpoint load_checkpoint(const std::string& path) {
     throw Error("the checkpoint was written by a newer version of mptune (format " + std::to_string(version) + ")", json_path,
                 "use that version");
   Checkpoint checkpoint;
-  checkpoint.info = {json.at("model").text(), json.at("fingerprint").text(), json.at("optimizer").text(),
-                     json.at("seed").whole<std::uint64_t>(), json.at("batch").whole<int>()};
+  checkpoint.info = {json.at("model").text(),       json.at("fingerprint").text(),
+                     json.at("optimizer").text(),   json.at("seed").whole<std::uint64_t>(),
+                     json.at("batch").whole<int>(), precision_in(json)};
   checkpoint.state.steps = json.at("steps").whole(0, std::numeric_limits<std::int64_t>::max() - 1);
   Stored stored(fs::path(path) / kTensors);
   checkpoint.state.parameters = stored.take(json.at("parameters"));
   checkpoint.state.buffers = stored.take(json.at("buffers"));
   checkpoint.state.optimizer = stored.take_optimizer();
+  if (const auto scale = json.find("loss_scale"))
+    checkpoint.state.loss_scale = LossScale{scale->at("scale").number(), scale->at("finite_steps").whole<int>()};
   return checkpoint;
 }
 

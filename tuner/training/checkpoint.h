@@ -14,6 +14,7 @@ struct CheckpointInfo {
   std::string optimizer;    ///< "adam"
   std::uint64_t seed = 0;   ///< PipelineOptions::seed
   int batch = 0;            ///< samples of a step
+  Precision precision = Precision::float32;
   bool operator==(const CheckpointInfo&) const = default;
 };
 

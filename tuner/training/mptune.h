@@ -14,4 +14,5 @@
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/plan_file_of.h"
 #include "tuner/training/checkpoint.h"
+#include "tuner/training/gradient_scaler.h"
 #include "tuner/training/training_state.h"

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tuner/runtime/pipeline.h"
+#include "tuner/training/gradient_scaler.h"
 #include "tuner/training/optimizer_state.h"
 
 namespace mptune {
@@ -14,6 +16,7 @@ struct TrainingState {
   std::int64_t steps = 0;  ///< completed
   std::vector<NamedTensor> parameters, buffers;
   OptimizerState optimizer;
+  std::optional<LossScale> loss_scale = {};  ///< of fp16: the caller's, who has the scaler
 };
 
 /// The optimizers of a training: one per stage, or one for all parameters.

@@ -20,7 +20,7 @@ struct CheckDifference {
 
 /// One comparison of a check.
 struct CheckPart {
-  std::string name = {};      ///< "reference", "again", "pieces", "microbatches", "plan"
+  std::string name = {};      ///< "reference", "again", "pieces", "microbatches", "plan", "precision"
   std::string compared = {};  ///< for people: what with what
   std::string left_out = {};  ///< why it was not made, "" where it was
   int tensors = 0;
@@ -28,6 +28,7 @@ struct CheckPart {
   double largest = 0;           ///< relative difference
   std::string largest_at = {};  ///< its tensor, "" where all are equal
   double tolerance = 0;
+  bool only_measures = false;                      ///< it says how large differences are, and allows any: `tolerance` is unused
   std::optional<CheckDifference> difference = {};  ///< nothing where the part agrees
   std::string remedy = {};                         ///< what to do about a difference
   bool operator==(const CheckPart&) const = default;

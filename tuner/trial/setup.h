@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/precision.h"
 #include "profiler/device/device_list.h"
 #include "profiler/measure/training_kinds.h"
 
@@ -22,8 +23,9 @@ struct TrainingSetup {
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
   profiler::OptimizerKind optimizer = profiler::OptimizerKind::sgd;
-  double learning_rate = 0;  ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::string loss;          ///< as text_of(LossChoice) has it; "": the model's own
+  double learning_rate = 0;                  ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
+  Precision precision = Precision::float32;  ///< what is measured and checked in; plans say their own
+  std::string loss;                          ///< as text_of(LossChoice) has it; "": the model's own
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow

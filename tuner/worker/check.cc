@@ -47,7 +47,9 @@ bool is_program(const std::string& model) {
 /// Never a sleeping one, which computes nothing that could be compared.
 Model real_model(const TrainingSetup& setup) {
   const Activity activity("loading", setup.model, kPatienceOfLoading);
-  return load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
+  Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
+  model.compute_in(setup.precision);
+  return model;
 }
 
 /// The parts of a check in their order, within its time.
@@ -84,7 +86,7 @@ class Parts {
 }  // namespace
 
 void check(const CheckRequest& request, const Replies& reply) {
-  constexpr int kParts = 4;
+  constexpr int kParts = 5;
   const TrainingSetup& setup = request.setup;
   const Model model = real_model(setup);
   const Batch batch = batch_to_check(request, model);
@@ -100,6 +102,7 @@ void check(const CheckRequest& request, const Replies& reply) {
   parts.add({"again", "pieces"}, "every layer as a piece", [&] { return checked.pieces(); });
   parts.add({"microbatches"}, "micro-batches", [&] { return std::vector{checked.microbatches(sizes)}; });
   if (request.plan) parts.add({"plan"}, "the plan", [&] { return std::vector{checked.plan(*request.plan)}; });
+  if (setup.precision != Precision::float32) parts.add({"precision"}, "the precision", [&] { return std::vector{checked.precision()}; });
   reply(Checked{parts.result});
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "profiler/device/device.h"
@@ -54,21 +55,25 @@ class TrainingRun {
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   struct Step : StepResult {
-    bool skipped = false;  ///< gradients were not all finite, and no parameter has changed
+    bool skipped = false;  ///< gradients were not all finite, and no parameter has changed: of fp16, or where limit_gradients() allows it
   };
-  /// Forward, backward and optimizer of one global batch. `seconds` covers all three.
+  /// Forward, backward and optimizer of one global batch, with a scaled loss where the plan computes in fp16. `seconds` covers all three.
   [[nodiscard]] Step step();
   /// What step() does with gradients before the optimizers.
   void limit_gradients(double clip_norm, bool skip_non_finite);
-  [[nodiscard]] Optimizers optimizers() const;
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
+  [[nodiscard]] TrainingState state() const;
+  void go_on_from(const TrainingState& state);
 
  private:
+  [[nodiscard]] Optimizers optimizers() const;
+
   Pipeline pipeline_;
   Batch batch_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
   double clip_norm_ = 0;
   bool skip_non_finite_ = false;
+  std::optional<GradientScaler> scaler_;  ///< of fp16
 };
 
 void describe(const DescribeRequest& request, const Replies& reply);

@@ -6,6 +6,8 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/model/autocast_scope.h"
+#include "tuner/runtime/check_operation.h"
 #include "tuner/worker/requests.h"
 #include "tuner/worker/round_watch.h"
 
@@ -43,7 +45,9 @@ class Contender {
 
   /// Without batch norm a plan changes nothing of the first loss but its rounding.
   void check_against(double loss) {
-    if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= 1e-4 * std::max(1.0, std::abs(loss))) return;
+    constexpr double kRounding = 1e-4;
+    const double allowed = std::max(kRounding, 8 * epsilon_of(profiler::computed_type(plan_.options.precision)));
+    if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= allowed * std::max(1.0, std::abs(loss))) return;
     outcome_ = WrongResult{"first loss " + std::to_string(measured_.loss) + " instead of " + std::to_string(loss)};
     drop();
   }

@@ -91,6 +91,9 @@ void check_belongs(const Checkpoint& checkpoint, const CheckpointInfo& own, cons
     throw Error("the checkpoint is of another model, " + made.model, path, "give that model, or another folder");
   if (made.optimizer != own.optimizer)
     throw Error("the checkpoint was made with " + made.optimizer, path, "give --optimizer " + made.optimizer + ", or another folder");
+  if (made.precision != own.precision)
+    throw Error(std::string("the checkpoint was made in ") + name_of(made.precision), path,
+                std::string("give a plan in ") + name_of(made.precision) + " (--precision), or another folder");
   if (made.seed != own.seed)
     throw Error("the checkpoint was made with another seed", path, "give --seed " + std::to_string(made.seed) + ", or another folder");
 }
@@ -101,8 +104,12 @@ class Checkpoints {
   Checkpoints(const TrainRequest& request, const Model& model)
       : folder_(request.checkpoint),
         every_(request.every),
-        info_{model.name(), model.fingerprint(), profiler::name_of(request.setup.optimizer), request.setup.seed,
-              batch_size_of(request.setup, model)} {}
+        info_{model.name(),
+              model.fingerprint(),
+              profiler::name_of(request.setup.optimizer),
+              request.setup.seed,
+              batch_size_of(request.setup, model),
+              request.plan.options.precision} {}
 
   /// Sets `run` to the latest one.
   void go_on(TrainingRun& run, int steps, TrainingFinished& finished) const {
@@ -114,7 +121,7 @@ class Checkpoints {
     if (checkpoint.state.steps >= steps)
       throw Error("the training has " + std::to_string(checkpoint.state.steps) + " steps already", path,
                   "give more --steps, or another folder");
-    set_training_state(run.pipeline(), run.optimizers(), checkpoint.state);
+    run.go_on_from(checkpoint.state);
     finished.first_step = static_cast<int>(checkpoint.state.steps);
     finished.resumed_from = path;
   }
@@ -122,7 +129,7 @@ class Checkpoints {
   void save(TrainingRun& run, int done, bool last, TrainingFinished& finished) const {
     if (folder_.empty() || (!last && (every_ == 0 || done % every_ != 0))) return;
     const Activity activity("writing a checkpoint in", folder_, kPatienceOfLoading);
-    save_checkpoint(folder_, info_, training_state(run.pipeline(), run.optimizers()));
+    save_checkpoint(folder_, info_, run.state());
     finished.checkpoint = latest_checkpoint(folder_);
   }
 
@@ -147,9 +154,12 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   for (int step = finished.first_step; request.steps > 0 ? step < request.steps : !profiler::should_stop(finished.step_s, tight); ++step) {
     const TrainingRun::Step result = step_of(run);
     finished.skipped_steps += result.skipped ? 1 : 0;
-    if (!std::isfinite(result.loss) && !result.skipped)
+    if (!std::isfinite(result.loss) && !(result.skipped && request.skip_non_finite))
       throw PlanFailed(
-          Error("the loss is not finite", "step " + std::to_string(step), "lower --lr or check the data", ExitCode::infeasible),
+          Error("the loss is not finite", "step " + std::to_string(step),
+                request.plan.options.precision == Precision::fp16 ? "lower --lr, check the data, or use bf16, whose range is wider"
+                                                                  : "lower --lr or check the data",
+                ExitCode::infeasible),
           NonFinite{});
     finished.loss.push_back(result.loss);
     finished.step_s.values.push_back({result.seconds, step, 0, 0});

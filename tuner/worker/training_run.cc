@@ -38,7 +38,9 @@ LoadedModel model_of(const TrainingSetup& setup) {
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
     return {profiler::make_sleep_model(*recording.profile)};
   }
-  return load_model(setup.model, setup.input, setup.seed, source_of(setup));
+  LoadedModel loaded = load_model(setup.model, setup.input, setup.seed, source_of(setup));
+  loaded.model.compute_in(setup.precision);
+  return loaded;
 }
 
 StepSource source_of(const TrainingSetup& setup) {
@@ -93,6 +95,7 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
 
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices)
     : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
+  if (plan.options.precision == Precision::fp16) scaler_.emplace();
   pipeline_.on_stages([&](int stage) {
     optimizers_[as_index(stage)] = profiler::make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });
@@ -111,14 +114,27 @@ Optimizers TrainingRun::optimizers() const {
   return all;
 }
 
+TrainingState TrainingRun::state() const {
+  TrainingState state = training_state(pipeline_, optimizers());
+  if (scaler_) state.loss_scale = scaler_->state();
+  return state;
+}
+
+void TrainingRun::go_on_from(const TrainingState& state) {
+  set_training_state(pipeline_, optimizers(), state);
+  if (scaler_ && state.loss_scale) scaler_.emplace(*state.loss_scale);
+}
+
 TrainingRun::Step TrainingRun::step() {
   const auto start = profiler::SteadyClock::now();
+  if (scaler_) pipeline_.set_loss_scale(scaler_->scale());
   Step result{pipeline_.step(batch_.inputs, batch_.target), false};
+  const bool overflow = scaler_ && !scaler_->update(pipeline_.unscale_gradients());
   double norm = 0;
   if (clip_norm_ > 0) norm = pipeline_.clip_gradients(clip_norm_);
   if (skip_non_finite_ && clip_norm_ <= 0) norm = pipeline_.gradient_norm();
   // One decision for all stages: else they would no longer be of one training.
-  result.skipped = skip_non_finite_ && !(std::isfinite(norm) && std::isfinite(result.loss));
+  result.skipped = overflow || (skip_non_finite_ && !(std::isfinite(norm) && std::isfinite(result.loss)));
   if (!result.skipped) pipeline_.on_stages([&](int stage) { optimizers_[as_index(stage)]->step(); });
   result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   return result;

@@ -125,9 +125,9 @@ TEST(Variants, TheRemedyNamesTheOptionsThatMeasureWhatIsMissing) {
 }
 
 TEST(Variants, GiveThePlansTheirOptions) {
-  const ExecutionOptions options = options_in({MemoryFormat::channels_last, true, 3}, {"cpu:0-3", "cpu:4"});
+  const ExecutionOptions options = options_in({MemoryFormat::channels_last, true, 3}, Precision::bf16, {"cpu:0-3", "cpu:4"});
   EXPECT_EQ(options, (ExecutionOptions{.memory_format = MemoryFormat::channels_last, .replace_slow_kernels = true, .threads = {3, 1}}));
-  EXPECT_EQ(options_in({.threads = 3}, {"cpu:0", "cpu:4-6"}), ExecutionOptions());
+  EXPECT_EQ(options_in({.threads = 3}, Precision::float32, {"cpu:0", "cpu:4-6"}), ExecutionOptions());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ SampleDescription images() {
   return {.inputs = {{.shape = {kChannels, 6}}}, .target = {}};
 }
 
-Model of_modules() {
+Model norms_of_modules() {
   at::manual_seed(1);
   const auto norm = [] { return nn::InstanceNorm1d(nn::InstanceNorm1dOptions(kChannels).affine(true).track_running_stats(true)); };
   const auto convolution = [] { return nn::Conv1d(kChannels, kChannels, 1); };
@@ -46,7 +46,7 @@ Model of_modules() {
                          Loss::mean_square(), images());
 }
 
-Model of_scripts() {
+Model norms_of_scripts() {
   at::manual_seed(1);
   std::vector<ModelLayer> layers;
   for (int i = 0; i < 6; ++i) {
@@ -64,7 +64,7 @@ Model of_scripts() {
 }
 
 class WrittenBuffersOf : public ::testing::TestWithParam<Model (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Forms, WrittenBuffersOf, ::testing::Values(&of_modules, &of_scripts));
+INSTANTIATE_TEST_SUITE_P(Forms, WrittenBuffersOf, ::testing::Values(&norms_of_modules, &norms_of_scripts));
 
 TEST_P(WrittenBuffersOf, ChangeAsInTheLoopUnderEverySchedule) {
   const Model model = GetParam()();
