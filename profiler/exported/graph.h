@@ -22,6 +22,7 @@ namespace mptune::profiler {
 struct ProgramRun {
   at::Device device = at::kCPU;
   bool recomputing = false;
+  bool evaluating = false;     ///< batch norms that have running statistics normalise by them
   DrawScope* draws = nullptr;  ///< notified before every node that draws random numbers; nullptr: LibTorch's own random numbers
   /// Called instead of updating a batch norm's running statistics, with the index of its running mean and this forward's statistics.
   /// Not called while recomputing.

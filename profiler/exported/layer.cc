@@ -65,7 +65,7 @@ class ExportedLayer final : public Layer {
     bind(inputs, context);
     bind_written(context);
     Tensors outputs = run_nodes(inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context);
-    if (!context.recomputing) keep_written();
+    if (!context.recomputing && !context.evaluating) keep_written();
     state_.clear();
     written_.clear();
     return outputs;
@@ -134,7 +134,7 @@ class ExportedLayer final : public Layer {
   /// begins with the state that the forward of its micro-batch found.
   void bind_written(const RunContext& context) {
     if (shape_->written.empty()) return;
-    const auto found = found_.extract(context.microbatch);
+    const auto found = context.evaluating ? decltype(found_)::node_type() : found_.extract(context.microbatch);
     Tensors begins;
     state_.clear();
     written_.clear();
@@ -158,8 +158,8 @@ class ExportedLayer final : public Layer {
   }
 
   Tensors run_nodes(at::Device device, const RunContext& context) {
-    ProgramRun run{device, context.recomputing, context.draws, nullptr};
-    if (!context.recomputing && !norms_.empty()) {
+    ProgramRun run{device, context.recomputing, context.evaluating, context.draws, nullptr};
+    if (!context.recomputing && !context.evaluating && !norms_.empty()) {
       taken_.assign(norms_.size(), {});
       run.batch_norm = [this](int mean, BatchStatistics statistics) { record(mean, std::move(statistics)); };
     }

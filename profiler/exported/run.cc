@@ -16,7 +16,7 @@ namespace mptune::profiler {
 namespace {
 
 // Positions of batch_norm's parameters.
-constexpr std::size_t kInput = 0, kRunningMean = 3, kRunningVariance = 4, kMomentum = 6;
+constexpr std::size_t kInput = 0, kRunningMean = 3, kRunningVariance = 4, kTraining = 5, kMomentum = 6;
 
 /// Sets autocast for a region of the program, and restores it afterwards.
 class AutocastRegion {
@@ -99,6 +99,10 @@ void ExportedGraph::run_operation(const Node& node, ProgramValues& values, const
 
 void ExportedGraph::run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const {
   for (const BoundArgument& argument : node.arguments) stack.push_back(argument.value(values, run.device));
+  if (run.evaluating && stack[kRunningMean].isTensor() && stack[kRunningVariance].isTensor()) {
+    stack[kTraining] = false;
+    return node.operation->callBoxed(&stack);
+  }
   const at::Tensor input = stack[kInput].toTensor();
   const bool records = !run.recomputing && run.batch_norm != nullptr;
   const auto fresh = [&](std::size_t place) { return records ? at::zeros_like(stack[place].toTensor()) : at::Tensor(); };

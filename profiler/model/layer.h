@@ -31,6 +31,7 @@ struct RunContext {
   std::int64_t samples = 0;
   bool recomputing = false;              ///< a recomputation: statistics must not be recorded again
   bool recomputed = false;               ///< a recomputation of this forward will follow
+  bool evaluating = false;               ///< dropout and batch norms as after training; nothing that the layer keeps changes
   profiler::DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
 };
 

@@ -205,7 +205,7 @@ Tensors run_flow(const ModelLayer& layer, const TensorFlow& flow, const Tensors&
 Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
   const auto given = inputs.empty() || !inputs[0].defined() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
   const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
-  profiler::DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
+  profiler::DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples, context.evaluating});
   const Activity activity("the forward of layer", layer.name);
   RunContext drawing = context;
   drawing.draws = &draws;

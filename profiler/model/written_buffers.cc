@@ -23,9 +23,9 @@ void set_value(at::Tensor buffer, const at::Tensor& value) {
 
 Tensors WrittenBuffers::run(const std::vector<NamedTensor>& buffers, const RunContext& context, const std::function<Tensors()>& forward) {
   const bool none_written = !written_.empty() && std::ranges::find(written_, true) == written_.end();
-  if (buffers.empty() || (context.recomputing && none_written)) return forward();
+  if (buffers.empty() || ((context.recomputing || context.evaluating) && none_written)) return forward();
   begin(buffers);
-  if (!context.recomputing) {
+  if (!context.recomputing && !context.evaluating) {
     Tensors outputs = forward();
     learn_writes(buffers, context);
     return outputs;
@@ -38,7 +38,7 @@ Tensors WrittenBuffers::run(const std::vector<NamedTensor>& buffers, const RunCo
     }
   };
   const Return to_now{before_};
-  take_found(context.microbatch);
+  if (context.recomputing) take_found(context.microbatch);
   Tensors outputs = forward();
   before_.clear();
   return outputs;

@@ -12,7 +12,8 @@ namespace mptune::profiler {
 
 /// Buffers that a layer's forward writes: running statistics of instance norms, moving averages, vectors of spectral norms. They change
 /// from micro-batch to micro-batch, as in a loop over them. A recomputation begins with the values that its micro-batch's forward found
-/// and leaves the buffers as they are. Writes are detected by version counters. Use from one thread at a time.
+/// and leaves the buffers as they are; an evaluation begins with the present values and does so, too. Writes are detected by version
+/// counters. Use from one thread at a time.
 class WrittenBuffers {
  public:
   /// Runs `forward` and returns its result. `buffers`: all that it may write, the same at every call. Throws Error where a forward with

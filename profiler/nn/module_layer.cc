@@ -33,6 +33,25 @@ std::shared_ptr<torch::nn::Module> clone_quietly(const torch::nn::Module& module
   return copy;
 }
 
+/// The module and all that it holds in evaluation mode while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& root) : modules_(root.modules()) {
+    for (const auto& module : modules_) training_.push_back(module->is_training());
+    root.eval();
+  }
+  ~EvaluationMode() {
+    // From the root on: train() sets all below it, too.
+    for (std::size_t i = 0; i < modules_.size(); ++i) modules_[i]->train(training_[i]);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  std::vector<bool> training_;
+};
+
 class ModuleLayer final : public Layer {
  public:
   struct Names {
@@ -54,8 +73,10 @@ class ModuleLayer final : public Layer {
     const auto once = [&](const Tensors& given) {
       written_.restart();
       const auto call = [this](const Tensors& on) { return forward_(*module_, on); };
-      return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
+      return context.recomputing || context.evaluating ? norms_.skip(given, call) : norms_.record(given, call);
     };
+    std::optional<EvaluationMode> evaluation;
+    if (context.evaluating) evaluation.emplace(*module_);
     return written_.run(state_, context, [&] { return guard_.run(inputs, context, once); });
   }
 

@@ -4,7 +4,10 @@
 #include <ATen/Operators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/alpha_dropout_native.h>
 #include <ATen/ops/dropout_native.h>
+#include <ATen/ops/feature_alpha_dropout_native.h>
+#include <ATen/ops/feature_dropout_native.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <torch/library.h>
 
@@ -32,6 +35,8 @@ thread_local DrawScope* scope = nullptr;
 
 /// Access of the overriding kernels to the scope.
 struct Draws {
+  static bool evaluating() { return scope != nullptr && scope->place_.evaluating; }
+
   static std::uint64_t next_key() {
     const DrawScope::Place& place = scope->place_;
     const std::int64_t layer = scope->node_ >= 0 ? scope->node_ : place.layer;
@@ -184,12 +189,26 @@ at::Tensor filled_like(DispatchKeySet keys, const at::Tensor& self, std::optiona
 
 // GPUs have a fused dropout kernel that draws its own numbers.
 at::Tensor dropout(const at::Tensor& input, double p, bool train) {
+  train = train && !Draws::evaluating();
   if (scope == nullptr || !train || !(p > 0 && p < 1) || input.numel() == 0) return at::native::dropout(input, p, train);
   return input * at::empty_like(input, at::TensorOptions().requires_grad(false)).bernoulli_(1 - p).div_(1 - p);
 }
 
+// The kinds of dropout that are made of operators overridden here.
+using OtherDropout = at::Tensor (*)(const at::Tensor& input, double p, bool train);
+template <OtherDropout native>
+at::Tensor other_dropout(const at::Tensor& input, double p, bool train) {
+  return native(input, p, train && !Draws::evaluating());
+}
+using DropoutInPlace = at::Tensor& (*)(at::Tensor& input, double p, bool train);
+template <DropoutInPlace native>
+at::Tensor& dropout_in_place(at::Tensor& input, double p, bool train) {
+  return native(input, p, train && !Draws::evaluating());
+}
+
 // Decomposed programs call this instead of dropout.
 std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at::Tensor& input, double p, std::optional<bool> train) {
+  if (Draws::evaluating()) train = false;
   if (scope == nullptr || !train.value_or(true) || !(p > 0 && p < 1) || input.numel() == 0)
     return at::_ops::native_dropout::redispatch(without_overriding(keys), input, p, train);
   const at::Tensor mask = Draws::mask(input.sizes(), 1 - p, Draws::plain(input).dtype(at::kBool));
@@ -233,6 +252,7 @@ at::Tensor drawn_in_blocks(const at::Tensor& query, const at::Tensor& key, const
 // Fused attention kernels of GPUs draw their own numbers, too.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                      double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (Draws::evaluating()) dropout_p = 0;
   if (scope == nullptr || dropout_p <= 0)
     return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
   // The kernel adds its mask, so a boolean one (true: may be attended to) is converted.
@@ -255,6 +275,10 @@ void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::S
     const auto index = op.schema().argumentIndexWithName(name);
     return torch::jit::peek(*stack, as_index(index.value()), op.schema().arguments().size());
   };
+  if (Draws::evaluating()) {
+    const auto index = op.schema().argumentIndexWithName("train");
+    torch::jit::peek(*stack, as_index(index.value()), op.schema().arguments().size()) = false;
+  }
   if (scope != nullptr && argument("dropout").toDouble() > 0 && argument("train").toBool())
     Draws::refuse({op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
                    "layer " + Draws::layer_name(),
@@ -285,6 +309,13 @@ void override_operators() {
     library->impl("randn_like", TORCH_FN(filled_like<at::_ops::randn_like>));
     library->impl("dropout", TORCH_FN(dropout));
     library->impl("native_dropout", TORCH_FN(native_dropout));
+    library->impl("feature_dropout", TORCH_FN(other_dropout<&at::native::feature_dropout>));
+    library->impl("alpha_dropout", TORCH_FN(other_dropout<&at::native::alpha_dropout>));
+    library->impl("feature_alpha_dropout", TORCH_FN(other_dropout<&at::native::feature_alpha_dropout>));
+    library->impl("dropout_", TORCH_FN(dropout_in_place<&at::native::dropout_>));
+    library->impl("feature_dropout_", TORCH_FN(dropout_in_place<&at::native::feature_dropout_>));
+    library->impl("alpha_dropout_", TORCH_FN(dropout_in_place<&at::native::alpha_dropout_>));
+    library->impl("feature_alpha_dropout_", TORCH_FN(dropout_in_place<&at::native::feature_alpha_dropout_>));
     library->impl("scaled_dot_product_attention", TORCH_FN(attention));
     for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
       for (const char* overload : {".input", ".data"})

@@ -25,6 +25,7 @@ class DrawScope {
     std::string name;  ///< of the layer, for errors
     std::int64_t first_sample = 0;
     std::int64_t samples = 1;  ///< at least 1
+    bool evaluating = false;   ///< dropout of all kinds leaves its input as it is
   };
 
   /// The first scope of the process overrides the operators (process-wide, thread-safe). Draws throw Error if the first dimension is not a

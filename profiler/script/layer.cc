@@ -60,6 +60,28 @@ class ExceptionsPass {
   static inline bool before_ = false;
 };
 
+/// The module and all that it holds in evaluation mode while it lives, as far as they are not traced.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const torch::jit::Module& root) {
+    for (const torch::jit::Module& module : root.modules())
+      if (module.hasattr(kTraining) && module.attr(kTraining).isBool() && module.attr(kTraining).toBool()) set(module, false);
+  }
+  ~EvaluationMode() {
+    for (torch::jit::Module& module : changed_) module.setattr(kTraining, true);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  static constexpr const char* kTraining = "training";
+  void set(torch::jit::Module module, bool training) {
+    module.setattr(kTraining, training);
+    changed_.push_back(std::move(module));
+  }
+  std::vector<torch::jit::Module> changed_;
+};
+
 class ScriptLayer final : public Layer {
  public:
   ScriptLayer(torch::jit::Module module, std::string name)
@@ -77,8 +99,10 @@ class ScriptLayer final : public Layer {
     const auto once = [&](const Tensors& given) {
       written_.restart();
       return norms_.run(
-          given, [this](const Tensors& on) { return call(on); }, context.recomputing);
+          given, [this](const Tensors& on) { return call(on); }, context);
     };
+    std::optional<EvaluationMode> evaluation;
+    if (context.evaluating) evaluation.emplace(module_);
     return written_.run(buffers_, context, [&] { return guard_.run(inputs, context, once); });
   }
 

@@ -24,6 +24,7 @@ struct Scope {
   };
   std::vector<Seen> norms;
   bool recording = true;
+  bool evaluating = false;
 };
 thread_local Scope* scope = nullptr;
 
@@ -37,6 +38,7 @@ at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, con
     seen = found == scope->norms.end() ? nullptr : &*found;
   }
   if (seen == nullptr) return at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, epsilon, cudnn);
+  if (scope->evaluating) return at::native::batch_norm(input, weight, bias, mean, variance, false, momentum, epsilon, cudnn);
   if (!scope->recording) return at::native::batch_norm(input, weight, bias, {}, {}, training, momentum, epsilon, cudnn);
   seen->statistics = {at::zeros_like(*mean), at::zeros_like(*mean), input.numel() / std::max<std::int64_t>(1, input.size(1))};
   seen->momentum = momentum;
@@ -125,10 +127,11 @@ ScriptNorms::ScriptNorms(const torch::jit::Module& root) {
   }
 }
 
-Tensors ScriptNorms::run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, bool recomputing) {
+Tensors ScriptNorms::run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, const RunContext& context) {
   if (norms_.empty()) return forward(inputs);
   Scope seen;
-  seen.recording = !recomputing;
+  seen.evaluating = context.evaluating;
+  seen.recording = !context.recomputing && !context.evaluating;
   for (const auto& norm : norms_) seen.norms.push_back({norm.running.mean.unsafeGetTensorImpl(), {}, 0, 0});
   Tensors outputs;
   {
@@ -136,7 +139,7 @@ Tensors ScriptNorms::run(const Tensors& inputs, const std::function<Tensors(cons
     const OpenScope open(seen);
     outputs = forward(inputs);
   }
-  if (recomputing) return outputs;
+  if (!seen.recording) return outputs;
   taken_.clear();
   for (std::size_t i = 0; i < norms_.size(); ++i) {
     auto& one = seen.norms[i];

@@ -24,8 +24,9 @@ class ScriptNorms {
 
   /// True if the module's forward normalises by batch statistics, with or without running statistics.
   [[nodiscard]] bool any() const { return any_; }
-  /// Runs `forward` and stores its statistics for take(), unless `recomputing`. Throws Error if one norm was called twice.
-  [[nodiscard]] Tensors run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, bool recomputing);
+  /// Runs `forward` and stores its statistics for take(), unless it recomputes or evaluates. Evaluations normalise by the running
+  /// statistics, also where a traced module says otherwise. Throws Error if one norm was called twice.
+  [[nodiscard]] Tensors run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, const RunContext& context);
   [[nodiscard]] std::vector<BatchStatistics> take() { return std::exchange(taken_, {}); }
   void commit(const std::vector<std::vector<BatchStatistics>>& by_norm);
 

@@ -58,11 +58,6 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
-  std::int64_t first = 0;
-  for (const int size : plan_.microbatch_sizes) {
-    first_samples_.push_back(first);
-    first += size;
-  }
   add_doorbells(options.link);
   add_workers(options);
   add_stages(model);

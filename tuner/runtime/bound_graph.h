@@ -84,8 +84,6 @@ class BoundGraph {
   [[nodiscard]] const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   [[nodiscard]] Device& device(int index) const { return *devices_[as_index(index)]; }
   [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[as_index(device)]; }
-  /// First sample of a micro-batch within the batch.
-  [[nodiscard]] std::int64_t first_sample(int microbatch) const { return first_samples_[as_index(microbatch)]; }
 
   using Replicas = std::vector<std::unique_ptr<StageReplica>>;
   [[nodiscard]] const std::vector<Replicas>& stages() const { return stages_; }
@@ -155,7 +153,6 @@ class BoundGraph {
   using Ends = std::tuple<int, int, int, int>;                                ///< front stage, its replica, back stage, its replica
   std::map<Ends, std::unique_ptr<BoundLink>> links_;
   std::vector<std::vector<BoundAction>> rows_;
-  std::vector<std::int64_t> first_samples_;
   std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began
 };
 

@@ -11,10 +11,16 @@ HostInputs::HostInputs(const BoundGraph& graph)
       input_slots_(graph.plan().stages.size() * as_index(graph.plan().num_microbatches())),
       target_slots_(as_index(graph.plan().num_microbatches())) {}
 
-void HostInputs::begin(Tensors inputs, at::Tensor target) {
+void HostInputs::begin(Tensors inputs, at::Tensor target, const BatchParts& parts) {
+  clear();
+  parts_ = parts;
   inputs_ = std::move(inputs);
-  target_.clear();
   if (target.defined()) target_.push_back(std::move(target));
+}
+
+void HostInputs::clear() {
+  inputs_.clear();
+  target_.clear();
   for (auto* slots : {&input_slots_, &target_slots_})
     for (Slot& slot : *slots) {
       slot.staged = false;
@@ -26,13 +32,14 @@ void HostInputs::begin(Tensors inputs, at::Tensor target) {
 void HostInputs::stage() {
   const Plan& plan = graph_.plan();
   for (int m = 0; m < plan.num_microbatches(); ++m) {
+    if (parts_.empty(m)) continue;
     for (int s = 0; s < plan.num_stages(); ++s) stage(input_slot(s, m), read_by(s), device_of(plan.stages[as_index(s)], m), m);
     stage(target_slots_[as_index(m)], target_, device_of(plan.stages.back(), m), m);
   }
 }
 
 void HostInputs::end() {
-  begin({}, {});
+  clear();
 }
 
 Tensors HostInputs::inputs_of(int stage, int microbatch) {
@@ -62,7 +69,7 @@ HostInputs::Slot& HostInputs::input_slot(int stage, int microbatch) {
 }
 
 Tensors HostInputs::samples(const Tensors& batch, int microbatch) const {
-  return samples_of(batch, graph_.first_sample(microbatch), graph_.plan().microbatch_sizes[as_index(microbatch)]);
+  return samples_of(batch, parts_.first(microbatch), parts_.size(microbatch));
 }
 
 void HostInputs::stage(Slot& slot, const Tensors& batch, Device& device, int microbatch) {

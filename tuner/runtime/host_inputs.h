@@ -4,6 +4,7 @@
 #include <exception>
 #include <vector>
 
+#include "tuner/runtime/batch_parts.h"
 #include "tuner/runtime/bound_graph.h"
 
 namespace mptune::tuner {
@@ -15,8 +16,8 @@ class HostInputs {
   /// `graph` outlives this.
   explicit HostInputs(const BoundGraph& graph);
 
-  /// Before the step, in the thread that drives it.
-  void begin(Tensors inputs, at::Tensor target);
+  /// Before the step, in the thread that drives it. `target` may be undefined.
+  void begin(Tensors inputs, at::Tensor target, const BatchParts& parts);
   /// During the step, in that thread. Stages what is to be staged; an exception reaches those who wait for it.
   void stage();
   void end();
@@ -41,8 +42,11 @@ class HostInputs {
   void stage(Slot& slot, const Tensors& batch, Device& device, int microbatch);
   [[nodiscard]] Tensors take(Slot& slot, const Tensors& batch, const Device& device, int microbatch) const;
 
+  void clear();
+
   const BoundGraph& graph_;
   Tensors inputs_, target_;
+  BatchParts parts_;
   std::vector<Slot> input_slots_;   ///< per stage and micro-batch
   std::vector<Slot> target_slots_;  ///< per micro-batch
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <numeric>
 
 #include "profiler/base/error.h"
@@ -39,16 +40,37 @@ const Plan& checked(const Model& model, const PlanFile& file, bool strict) {
   return file.plan;
 }
 
-void check_batch(const Tensors& inputs, const at::Tensor& target, int batch) {
-  const auto samples = [](const at::Tensor& tensor) { return tensor.dim() == 0 ? 0 : tensor.size(0); };
-  if (inputs.empty()) throw Error("the batch has no inputs", "plan for " + std::to_string(batch), "pass what the first layer takes");
+std::int64_t samples_in(const at::Tensor& tensor) {
+  return tensor.dim() == 0 ? 0 : tensor.size(0);
+}
+
+/// Returns the number of samples. `most`: 0 for any number.
+std::int64_t checked_samples(const Tensors& inputs, const at::Tensor& target, std::int64_t most) {
+  const std::string where = most > 0 ? "plan for " + std::to_string(most) : "evaluation";
+  if (inputs.empty()) throw Error("the batch has no inputs", where, "pass what the first layer takes");
+  const std::int64_t samples = samples_in(inputs.front());
+  if (samples < 1 || (most > 0 && samples > most))
+    throw Error("the batch has " + std::to_string(samples) + " samples", where,
+                most > 0 ? "pass at least one and at most the plan's global batch" : "pass at least one");
   for (const at::Tensor& tensor : inputs)
-    if (samples(tensor) != batch)
-      throw Error("the batch has " + std::to_string(samples(tensor)) + " samples", "plan for " + std::to_string(batch),
-                  "pass as many samples as the plan's global batch");
-  if (target.defined() && samples(target) != batch)
-    throw Error("the target has " + std::to_string(samples(target)) + " samples", "plan for " + std::to_string(batch),
-                "pass as many samples as the plan's global batch");
+    if (samples_in(tensor) != samples)
+      throw Error("one input has " + std::to_string(samples) + " samples, another " + std::to_string(samples_in(tensor)), where,
+                  "pass as many samples of each");
+  if (target.defined() && samples_in(target) != samples)
+    throw Error("the batch has " + std::to_string(samples) + " samples, the target " + std::to_string(samples_in(target)), where,
+                "pass as many samples of each");
+  return samples;
+}
+
+/// Outputs of micro-batches one behind the other.
+Tensors joined(const std::vector<Tensors>& parts) {
+  Tensors whole;
+  for (std::size_t i = 0; i < parts.front().size(); ++i) {
+    Tensors pieces;
+    for (const Tensors& part : parts) pieces.push_back(part.at(i).dim() == 0 ? part[i].unsqueeze(0) : part[i]);
+    whole.push_back(at::cat(pieces));
+  }
+  return whole;
 }
 
 }  // namespace
@@ -71,6 +93,23 @@ struct Pipeline::Impl {
         sample(model.sample()),
         default_batch(model.default_batch()) {}
 
+  /// Outputs by micro-batch of evaluated_sizes().
+  [[nodiscard]] std::vector<Tensors> evaluated(const Tensors& inputs, std::int64_t samples) {
+    std::vector<Tensors> parts;
+    const std::int64_t batch = graph.plan().global_batch_size();
+    for (std::int64_t first = 0; first < samples; first += batch)
+      std::ranges::move(runner.evaluate(samples_of(inputs, first, std::min(batch, samples - first))), std::back_inserter(parts));
+    return parts;
+  }
+  [[nodiscard]] std::vector<int> evaluated_sizes(std::int64_t samples) const {
+    std::vector<int> sizes;
+    const int batch = graph.plan().global_batch_size();
+    for (std::int64_t left = samples; left > 0; left -= batch) {
+      const tuner::BatchParts parts(graph.plan(), static_cast<int>(std::min<std::int64_t>(batch, left)));
+      std::ranges::copy_if(parts.sizes(), std::back_inserter(sizes), [](int size) { return size > 0; });
+    }
+    return sizes;
+  }
   void set_loss_scale(double scale) {
     loss_scale = scale;
     for (const auto& last : graph.stages().back()) last->set_loss_scale(scale);
@@ -102,8 +141,34 @@ StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accu
 }
 
 StepResult Pipeline::step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
-  check_batch(inputs, target, plan().global_batch_size());
+  (void)checked_samples(inputs, target, plan().global_batch_size());
   return impl_->runner.run(inputs, target, accumulate);
+}
+
+Tensors Pipeline::forward(const Tensors& inputs) {
+  return joined(impl_->evaluated(inputs, checked_samples(inputs, {}, 0)));
+}
+
+at::Tensor Pipeline::forward(const at::Tensor& data) {
+  return forward(Tensors{data}).at(0);
+}
+
+Evaluation Pipeline::evaluate(const Tensors& inputs, const at::Tensor& target) {
+  const std::int64_t samples = checked_samples(inputs, target, 0);
+  const std::vector<Tensors> parts = impl_->evaluated(inputs, samples);
+  const at::NoGradGuard no_gradients;
+  const Loss& loss = impl_->graph.loss();
+  const at::Tensor own_target = target.defined() ? target.cpu() : target;
+  const std::vector<int> sizes = impl_->evaluated_sizes(samples);
+  const std::vector<double> weights = loss.weights_of_parts(own_target, sizes);
+  Evaluation result{0, joined(parts)};
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const at::Tensor part = own_target.defined() ? own_target.narrow(0, first, sizes[i]) : own_target;
+    if (weights[i] > 0) result.loss += weights[i] * loss(parts[i], part).item<double>();
+    first += sizes[i];
+  }
+  return result;
 }
 
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {

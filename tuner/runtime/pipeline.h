@@ -24,6 +24,11 @@ struct StepResult {
   double seconds = 0;  ///< host time of the call
 };
 
+struct Evaluation {
+  double loss = 0;  ///< as StepResult::loss
+  Tensors outputs;  ///< as Pipeline::forward
+};
+
 struct PipelineOptions {
   LinkThrottle link;                                 ///< for copies between devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; of CPU devices it needs install_cpu_accounting()
@@ -48,13 +53,22 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Runs forward and backward of the whole batch. `inputs` are those of the first layer: samples in dimension 0, plan.global_batch_size()
-  /// of them, best in host memory. Gradients are those of the mean loss; they replace the earlier ones, or add to them. If a stage throws
-  /// (c10::OutOfMemoryError above a cap), the exception is rethrown once all devices have stopped. Gradients are then undefined; the next
-  /// step works.
+  /// Runs forward and backward of a batch. `inputs` are those of the first layer: samples in dimension 0, plan.global_batch_size() of them
+  /// or fewer (the last batch of an epoch), best in host memory. Fewer are divided evenly over as few micro-batches as hold them. Gradients
+  /// are those of the mean loss; they replace the earlier ones, or add to them. If a stage throws (c10::OutOfMemoryError above a cap), the
+  /// exception is rethrown once all devices have stopped. Gradients are then undefined; the next step works.
   StepResult step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
   /// The same for a model with one input.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
+
+  /// Outputs of the last layer in evaluation mode: without gradients, with running statistics in place of a batch's, without dropout, and
+  /// nothing that the layers keep changes. Any number of samples, which go through the pipeline in batches of the plan's size. Outputs are
+  /// in host memory, samples first; a number without samples comes once for each micro-batch. An exported program otherwise runs as it was
+  /// exported, for training. Throws what step() throws.
+  [[nodiscard]] Tensors forward(const Tensors& inputs);
+  [[nodiscard]] at::Tensor forward(const at::Tensor& data);
+  /// The same with the loss of all samples.
+  [[nodiscard]] Evaluation evaluate(const Tensors& inputs, const at::Tensor& target);
 
   /// Parameters of a stage's first replica: the ones to train. The other replicas copy their values at the next step. Tied weights belong
   /// to the first stage that uses them and have the summed gradients of all stages; the other stages copy their values at the next step.

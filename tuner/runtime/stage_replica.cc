@@ -112,7 +112,7 @@ Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const R
     last_ = {i, i + 1, false};
     const int layer = stage_.first_layer + i;
     values = profiler::marked_outputs(*running.layer, values, run_layer(running, layer, values, context));
-    if (!context.recomputing) {
+    if (!context.recomputing && !context.evaluating) {
       collect_statistics(i, context.microbatch);
       check_written(i, context);
     }
@@ -152,6 +152,11 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     flight.segments.push_back(std::move(saved));
   }
   return loss_ ? Tensors{} : profiler::as_leaves(values);
+}
+
+Tensors StageReplica::evaluate(const RunContext& context, Tensors inputs) {
+  const at::NoGradGuard no_gradients;
+  return run_layers({0, static_cast<int>(layers_.size()), false}, std::move(inputs), context, EventKind::forward);
 }
 
 std::string StageReplica::last_layers() const {

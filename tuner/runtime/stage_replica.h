@@ -29,6 +29,10 @@ class StageReplica {
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
   /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
   [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
+  /// Runs the layers without keeping anything for a backward, and returns their outputs, the last stage, too.
+  [[nodiscard]] Tensors evaluate(const RunContext& context, Tensors inputs);
+  /// In place of the backward of a micro-batch without samples.
+  void skip_backward(int microbatch) { pending_.add(microbatch, {}); }
   /// Recomputes the last segment's activations, if they were not saved: that needs no gradient from the next stage.
   void prepare_backward(int microbatch);
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need

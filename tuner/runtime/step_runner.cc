@@ -80,18 +80,28 @@ StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
       ends_(graph.stages().size()),
       inputs_(graph) {}
 
-StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
+Tensors StepRunner::on_host(const Tensors& inputs) const {
   if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA))
     throw Error("autocast is on in the calling thread, but layers run in threads of their own", "Pipeline::step",
-                "call it outside of autocast, and switch autocast on in the layers' forward");
+                "call it outside of autocast, with a plan in bf16 or fp16 (--precision)");
+  Tensors own;
+  for (const at::Tensor& input : inputs) own.push_back(profiler::in_memory_format(as_data(input), graph_.plan().options.memory_format));
+  return own;
+}
+
+StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
   const profiler::NvtxRange range("step", steps_);
   const auto start = profiler::SteadyClock::now();
-  Tensors on_host;
-  for (const at::Tensor& input : inputs) on_host.push_back(profiler::in_memory_format(as_data(input), graph_.plan().options.memory_format));
+  Tensors own_inputs = on_host(inputs);
   const at::Tensor own_target = target.defined() ? as_data(target) : target;
-  weights_ = graph_.loss().weights_of_parts(own_target, graph_.plan().microbatch_sizes);
-  inputs_.begin(std::move(on_host), own_target);
-  run_phases(accumulate);
+  parts_ = BatchParts(graph_.plan(), static_cast<int>(inputs.front().size(0)));
+  weights_ = graph_.loss().weights_of_parts(own_target, parts_.sizes());
+  inputs_.begin(std::move(own_inputs), own_target, parts_);
+  begin_ends();
+  run_devices([&](int device) {
+    run_row(device, accumulate);
+    finish(device);
+  });
   StepResult result;
   result.loss = take_loss();
   refresh_copies_ = graph_.has_replicas() || !tied_.empty();
@@ -100,13 +110,19 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   return result;
 }
 
-void StepRunner::run_phases(Accumulate accumulate) {
-  begin_ends();
+std::vector<Tensors> StepRunner::evaluate(const Tensors& inputs) {
+  Tensors own_inputs = on_host(inputs);
+  parts_ = BatchParts(graph_.plan(), static_cast<int>(inputs.front().size(0)));
+  inputs_.begin(std::move(own_inputs), {}, parts_);
+  evaluated_.assign(parts_.sizes().size(), {});
+  run_devices([this](int device) { evaluate_row(device); });
+  std::vector<Tensors> outputs = std::move(evaluated_);
+  outputs.resize(as_index(std::ranges::count_if(parts_.sizes(), [](int size) { return size > 0; })));
+  return outputs;
+}
+
+void StepRunner::run_devices(const std::function<void(int device)>& work) {
   failed_at_.clear();
-  const auto work = [&](int device) {
-    run_row(device, accumulate);
-    finish(device);
-  };
   graph_.for_devices(work, [this] { inputs_.stage(); });
   const auto error = graph_.take_error();
   inputs_.end();
@@ -119,6 +135,7 @@ double StepRunner::take_loss() {
   const Plan& plan = graph_.plan();
   double loss = 0;
   for (int m = 0; m < plan.num_microbatches(); ++m) {
+    if (parts_.empty(m)) continue;
     StageReplica& last = *graph_.stages().back()[as_index(replica_of(plan.stages.back(), m))];
     loss += last.take_loss(m);
   }
@@ -174,7 +191,7 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
     {
       const profiler::NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
       const TagScope scope(gpus_, tag_of(bound), kind_of(bound.action));
-      run_named(bound);
+      run_named(bound, &StepRunner::run_action);
     }
     if (bound.ends_replica) end_replica(*bound.stage);
     if (auto* recorder = bound.stage->recorder()) {
@@ -207,10 +224,10 @@ void StepRunner::keep_to_cap(int device, std::int64_t growth) {
 }
 
 /// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
-void StepRunner::run_named(const BoundAction& bound) {
+void StepRunner::run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&)) {
   bound.stage->begin_action();
   try {
-    run_action(bound);
+    (this->*work)(bound);
   } catch (const StepCancelled&) {
     throw;
   } catch (...) {
@@ -220,6 +237,9 @@ void StepRunner::run_named(const BoundAction& bound) {
 }
 
 void StepRunner::run_action(const BoundAction& bound) {
+  const bool backward_of_nothing = bound.action.kind == ActionKind::backward || bound.action.kind == ActionKind::backward_input;
+  if (parts_.empty(bound.action.microbatch) && backward_of_nothing) return bound.stage->skip_backward(bound.action.microbatch);
+  if (parts_.empty(bound.action.microbatch) && bound.action.kind == ActionKind::forward) return;
   switch (bound.action.kind) {
     case ActionKind::forward:
       return forward(bound);
@@ -234,15 +254,56 @@ void StepRunner::run_action(const BoundAction& bound) {
 
 void StepRunner::forward(const BoundAction& bound) {
   const int m = bound.action.microbatch;
-  const std::int64_t samples = graph_.plan().microbatch_sizes[as_index(m)], first = graph_.first_sample(m);
   Device& device = graph_.device(graph_.device_of(*bound.stage));
   Tensors given = receive_inputs(bound);
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
-  const RunContext context{seed_, steps_, m, first, samples, false};
   at::Tensor target;
   if (bound.computes_loss) target = inputs_.target_of(m);
   if (target.defined()) target = device.from_host(target);
-  send_outputs(bound, bound.stage->forward(context, std::move(given), target, weights_[as_index(m)]));
+  send_outputs(bound, bound.stage->forward(context_of(m), std::move(given), target, weights_[as_index(m)]));
+}
+
+RunContext StepRunner::context_of(int microbatch) const {
+  RunContext context;
+  context.seed = seed_;
+  context.step = steps_;
+  context.microbatch = microbatch;
+  context.first_sample = parts_.first(microbatch);
+  context.samples = parts_.size(microbatch);
+  return context;
+}
+
+/// The forwards of a row in their order: what they wait for are forwards, so they end as those of a step do.
+void StepRunner::evaluate_row(int device) {
+  const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
+  const at::NoGradGuard no_grad;
+  for_replicas(device, [&](StageReplica& replica) {
+    if (refresh_copies_) refresh(replica, device);
+    refresh_buffers(replica);
+  });
+  for (const BoundAction& bound : graph_.row(device)) {
+    if (bound.action.kind != ActionKind::forward || parts_.empty(bound.action.microbatch)) continue;
+    const TagScope scope(gpus_, tag_of(bound), EventKind::forward);
+    run_named(bound, &StepRunner::evaluate_action);
+  }
+}
+
+void StepRunner::evaluate_action(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  Tensors given = receive_inputs(bound);
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  RunContext context = context_of(m);
+  context.evaluating = true;
+  const Tensors outputs = bound.stage->evaluate(context, std::move(given));
+  if (!bound.computes_loss) return send_outputs(bound, outputs);
+  for (const at::Tensor& output : outputs) evaluated_[as_index(m)].push_back(output.cpu());
+}
+
+/// Running statistics are committed to the first replica's buffers alone.
+void StepRunner::refresh_buffers(StageReplica& replica) {
+  if (replica.replica() == 0) return;
+  const auto& from = graph_.first(replica.stage()).named_buffers();
+  for (std::size_t b = 0; b < from.size(); ++b) at::Tensor(replica.named_buffers()[b].tensor).copy_(from[b].tensor);
 }
 
 void StepRunner::backward(const BoundAction& bound) {

@@ -18,8 +18,10 @@ class StepRunner {
  public:
   StepRunner(BoundGraph& graph, std::uint64_t seed);
 
-  /// Pipeline::step for a batch that fits the plan.
+  /// Pipeline::step for a batch of at least one sample and at most the plan's.
   StepResult run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate);
+  /// Outputs of the last stage in evaluation mode, on the host, by micro-batch that has samples. Of as many samples.
+  [[nodiscard]] std::vector<Tensors> evaluate(const Tensors& inputs);
   /// Pipeline::on_stages.
   void on_stages(const std::function<void(int stage)>& work);
   /// Pipeline::record.
@@ -38,12 +40,18 @@ class StepRunner {
   }
   void for_replicas(int device, const std::function<void(StageReplica&)>& work);
 
-  void run_phases(Accumulate accumulate);
+  [[nodiscard]] Tensors on_host(const Tensors& inputs) const;
+  /// Runs `work` on all devices while inputs are staged; rethrows the first error when all have recovered.
+  void run_devices(const std::function<void(int device)>& work);
   void prepare_stages(int device, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
+  void refresh_buffers(StageReplica& replica);
   void run_row(int device, Accumulate accumulate);
   void run_action(const BoundAction& bound);
-  void run_named(const BoundAction& bound);
+  void run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&));
+  void evaluate_row(int device);
+  void evaluate_action(const BoundAction& bound);
+  [[nodiscard]] RunContext context_of(int microbatch) const;
   void keep_to_cap(int device, std::int64_t growth);
   void send_losses(int device);
   void forward(const BoundAction& bound);
@@ -99,7 +107,9 @@ class StepRunner {
   };
   std::vector<StageEnd> ends_;  ///< per stage
   HostInputs inputs_;
-  std::vector<double> weights_;  ///< of the micro-batches' losses
+  BatchParts parts_;
+  std::vector<double> weights_;     ///< of the micro-batches' losses
+  std::vector<Tensors> evaluated_;  ///< by micro-batch
   std::string failed_at_;
 };
 
