@@ -16,7 +16,7 @@
 #include "profiler/model/input_text.h"
 #include "profiler/plugin/plugin.h"
 #include "profiler/script/load_script.h"
-#include "profiler/state/torch_file.h"
+#include "profiler/state/batch_file.h"
 
 namespace mptune {
 namespace {
@@ -92,7 +92,7 @@ void describe_data(SampleDescription& sample, const std::string& path, bool inpu
   };
   sample.inputs.resize(std::max<std::size_t>(1, sample.inputs.size()));
   sample.target.classes = 0;
-  for (const auto& [name, tensor] : profiler::read_torch_file(path)) {
+  for (const auto& [name, tensor] : profiler::read_samples(path)) {
     for (auto& input : sample.inputs) {
       const bool meant = name == input.name || (name == "input" && sample.inputs.size() == 1);
       if (meant && !input_is_given) describe(input, tensor);

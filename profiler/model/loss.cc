@@ -94,13 +94,13 @@ at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) 
 
 Loss Loss::cross_entropy(const LossChoice& choice) {
   return {text_of(choice), [choice](const Tensors& outputs, const at::Tensor& target) { return cross_entropy_of(outputs, target, choice); },
-          [choice](const at::Tensor& target) { return counted_by_cross_entropy(target, choice); }};
+          [choice](const at::Tensor& target) { return counted_by_cross_entropy(target, choice); }, choice};
 }
 Loss Loss::mse() {
-  return {"mse", mse_of};
+  return {"mse", mse_of, nullptr, LossChoice{.kind = LossKind::mse, .class_weights = {}}};
 }
 Loss Loss::mean_square() {
-  return {"mean_square", mean_square_of};
+  return {"mean_square", mean_square_of, nullptr, LossChoice{.kind = LossKind::mean_square, .class_weights = {}}};
 }
 
 Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function) {

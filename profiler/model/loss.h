@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Loss {
   [[nodiscard]] static Loss from_name(const std::string& name);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Which of ours it is; nothing for one of the caller's.
+  [[nodiscard]] const std::optional<LossChoice>& choice() const { return choice_; }
   /// The same under autocast. Losses of ours take means in float32, one of the caller's as its operators say.
   [[nodiscard]] Loss computed_in(Precision precision) const;
   /// What the parts of a batch weigh, so that the sum over the parts of weight times loss is the loss of the batch: each part by how much
@@ -43,11 +46,13 @@ class Loss {
  private:
   /// How much counts in each sample of a target, in double; an undefined tensor: equally much.
   using Counted = std::function<at::Tensor(const at::Tensor& target)>;
-  Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function, Counted counted = nullptr)
-      : name_(std::move(name)), function_(std::move(function)), counted_(std::move(counted)) {}
+  Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function, Counted counted = nullptr,
+       std::optional<LossChoice> choice = std::nullopt)
+      : name_(std::move(name)), function_(std::move(function)), counted_(std::move(counted)), choice_(std::move(choice)) {}
   std::string name_;
   std::function<at::Tensor(const Tensors&, const at::Tensor&)> function_;
   Counted counted_;
+  std::optional<LossChoice> choice_;
   Precision precision_ = Precision::float32;
 };
 

@@ -33,7 +33,7 @@ std::string found_in(const std::string& path, const std::vector<std::string>& fo
   if (!is_bare(path)) return path;
   for (const std::string& folder : folders) {
     const std::filesystem::path file = std::filesystem::path(folder.empty() ? "." : folder) / path;
-    if (std::filesystem::is_regular_file(file, ignored)) return absolute_path(file.string());
+    if (std::filesystem::exists(file, ignored)) return absolute_path(file.string());
   }
   return path;
 }

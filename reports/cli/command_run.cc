@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
+#include "reports/cli/step_log.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
@@ -40,8 +42,8 @@ struct RunCommand {
   PlanChoice choice;
   StepOptions step;
   bool names_devices = false;
-  std::string steps, load, save, checkpoint, every, clip_norm;
-  bool skip_non_finite = false;
+  std::string steps, epochs, validation, load, save, checkpoint, every, clip_norm, csv;
+  bool skip_non_finite = false, drop_last = false;
 };
 
 /// What is trained.
@@ -112,25 +114,40 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   return chosen;
 }
 
-tuner::TrainingFinished train(const tuner::TrainRequest& request, const Session& session) {
+/// "validation 0.31, 91.2 % right"; "" for none.
+std::string validation_text(const tuner::EpochFinished& epoch) {
+  if (!epoch.validation_loss) return "";
+  return fmt::format("validation {:.4g}", *epoch.validation_loss) +
+         (epoch.accuracy ? ", " + format_percent(*epoch.accuracy) + " right" : "");
+}
+
+tuner::TrainingFinished train(const tuner::TrainRequest& request, const std::string& csv, const Session& session) {
   tuner::TrainingFinished finished;
+  StepLog log(csv);
+  std::string validation;
   ProgressLine progress(session);
   progress.update("starting", 0);
-  const int most = request.steps > 0 ? request.steps : kMostSteps;
   tuner::call_worker(request, wait_options(session), [&](const tuner::Reply& reply) {
     if (const auto* step = std::get_if<tuner::Trained>(&reply)) {
-      progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)));
-      progress.update(fmt::format("training, step {}", step->step + 1), static_cast<double>(step->step + 1) / most);
+      log.add(*step);
+      const int most = step->steps > 0 ? step->steps : kMostSteps;
+      const std::string epoch = request.epochs > 0 ? fmt::format(", epoch {}", step->epoch + 1) : "";
+      progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)) + validation);
+      progress.update(fmt::format("training{}, step {}", epoch, step->step + 1), static_cast<double>(step->step + 1) / most);
+    } else if (const auto* epoch = std::get_if<tuner::EpochFinished>(&reply)) {
+      log.add(*epoch);
+      validation = epoch->validation_loss ? ", " + validation_text(*epoch) : "";
     } else if (const auto* done = std::get_if<tuner::TrainingFinished>(&reply)) {
       finished = *done;
     }
   });
+  log.finish();
   return finished;
 }
 
 tuner::TrainingFinished train_within_memory(const RunCommand& command, const tuner::TrainRequest& request, const Session& session) {
   try {
-    return train(request, session);
+    return train(request, command.csv, session);
   } catch (const tuner::PlanFailed& failed) {
     if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
       throw ran_out_of_plan(failed, *memory, request.plan, training_spec(command.model, command.devices, command.step));
@@ -155,8 +172,8 @@ std::vector<MemoryRow> memory_of(const tuner::TrainingFinished& finished, const 
 void check_checkpoint_options(const RunCommand& command) {
   if (command.checkpoint.empty() && !command.every.empty())
     throw Error("there is no folder for checkpoints", "--every", "give --checkpoint, too");
-  if (!command.checkpoint.empty() && command.steps.empty())
-    throw Error("the training has no end", "--checkpoint", "give --steps, which counts the steps of earlier runs, too");
+  if (!command.checkpoint.empty() && command.steps.empty() && command.epochs.empty())
+    throw Error("the training has no end", "--checkpoint", "give --steps or --epochs, which count those of earlier runs, too");
   std::error_code ignored;
   if (std::filesystem::exists(command.checkpoint, ignored) && !std::filesystem::is_directory(command.checkpoint, ignored))
     throw Error("the path is no folder", command.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
@@ -187,12 +204,68 @@ void check_state_files(const RunCommand& command) {
   }
 }
 
+/// Samples and how often they are taken.
+void set_data(const RunCommand& command, tuner::TrainRequest& request) {
+  if (!command.steps.empty() && !command.epochs.empty())
+    throw Error("steps and epochs are both given", "--epochs", "leave --steps or --epochs out");
+  request.epochs = static_cast<int>(parse_whole(command.epochs, "--epochs", 1, 1000000, 0));
+  request.drop_last = command.drop_last;
+  if (command.validation.empty()) return;
+  std::error_code ignored;
+  if (std::filesystem::exists(command.validation, ignored)) {
+    request.validation_data = command.validation;
+    return;
+  }
+  const bool percent = command.validation.ends_with('%');
+  const std::string number = command.validation.substr(0, command.validation.size() - (percent ? 1 : 0));
+  double value = 0;
+  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
+  value /= percent ? 100 : 1;
+  if (failed != std::errc() || end != number.data() + number.size() || !(value > 0 && value < 1))
+    throw Error("'" + command.validation + "' is no file and no share of the samples", "--validation",
+                "give a file or folder like --data's, or a share such as 0.1 or 10%");
+  request.validation_share = value;
+}
+
 planner::Json text_or_null(const std::string& text) {
   return text.empty() ? planner::Json(nullptr) : planner::Json(text);
 }
 
 std::string count_text(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+planner::Json epochs_json(const std::vector<tuner::EpochFinished>& epochs) {
+  const auto number = [](const std::optional<double>& value) {
+    return value && std::isfinite(*value) ? planner::Json(*value) : planner::Json(nullptr);
+  };
+  planner::Json json = planner::Json::array();
+  for (const tuner::EpochFinished& epoch : epochs)
+    json.push_back({{"epoch", epoch.epoch},
+                    {"last_step", epoch.step},
+                    {"loss", number(epoch.loss)},
+                    {"validation_loss", number(epoch.validation_loss)},
+                    {"accuracy", number(epoch.accuracy)}});
+  return json;
+}
+
+/// The last epochs, all of them with -v.
+std::string epochs_text(const std::vector<tuner::EpochFinished>& epochs, const Session& session) {
+  constexpr std::size_t kShown = 10;
+  if (epochs.empty()) return "";
+  const std::size_t first = session.options.verbose || epochs.size() <= kShown ? 0 : epochs.size() - kShown;
+  const bool validates = epochs.back().validation_loss.has_value(), classifies = epochs.back().accuracy.has_value();
+  std::vector<Column> columns{{"epoch", true}, {"steps", true}, {"loss", true}};
+  if (validates) columns.push_back({"validation", true});
+  if (classifies) columns.push_back({"right", true});
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = first; i < epochs.size(); ++i) {
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {std::to_string(epochs[i].epoch + 1), std::to_string(epochs[i].step + 1), fmt::format("{:.4g}", epochs[i].loss)};
+    if (validates) row.emplace_back(fmt::format("{:.4g}", epochs[i].validation_loss.value_or(0)));
+    if (classifies) row.emplace_back(format_percent(epochs[i].accuracy.value_or(0)));
+  }
+  return render_table(columns, rows, session.style) + (first > 0 ? fmt::format("-v lists all {} epochs\n", epochs.size()) : "");
 }
 
 void show(const RunCommand& command, const Chosen& chosen, const tuner::TrainingFinished& finished, const Session& session) {
@@ -205,6 +278,7 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
   put_step(json, finished.step_s);
   json["samples_per_second"] = rate;
   json["loss"] = finished.loss;
+  json["epochs"] = epochs_json(finished.epochs);
   json["first_step"] = finished.first_step;
   json["skipped_steps"] = finished.skipped_steps;
   json["resumed_from"] = text_or_null(finished.resumed_from);
@@ -223,6 +297,7 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
     const std::string cap = cap_text(row.peak_bytes, row.cap_bytes);
     text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
   }
+  text += epochs_text(finished.epochs, session);
   if (!finished.checkpoint.empty()) text += "checkpoint " + printable(finished.checkpoint) + "\n";
   session.result(text + (command.save.empty() ? "" : "saved   " + printable(command.save) + "\n"), json);
 }
@@ -233,11 +308,19 @@ int run_run(const RunCommand& command, const Session& session) {
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
   check_state_files(command);
   check_checkpoint_options(command);
-  const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
-  tuner::TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save, command.checkpoint};
+  if (!command.csv.empty()) check_output(command.csv, StepLog::kMagic, false, {command.model.model, path, command.step.data});
+  tuner::TrainRequest request;
+  request.steps = steps;
+  request.load = command.load;
+  request.save = command.save;
+  request.checkpoint = command.checkpoint;
   if (!command.checkpoint.empty()) request.every = static_cast<int>(parse_whole(command.every, "--every", 1, 100000000, kEvery));
   request.clip_norm = parse_number(command.clip_norm, "--clip-norm", 0, 1e30, 0);
   request.skip_non_finite = command.skip_non_finite;
+  set_data(command, request);
+  const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
+  request.setup = chosen.setup;
+  request.plan = chosen.file.plan;
   const tuner::TrainingFinished finished = train_within_memory(command, request, session);
   check_result(finished, command.model.model);
   show(command, chosen, finished, session);
@@ -262,6 +345,13 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   };
   add_file("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors; default: weights from the seed",
            kStepGroup);
+  app->add_option("--epochs", command->epochs, "passes over the samples of --data, in place of --steps; each in an order of its own")
+      ->type_name("N")
+      ->group(kStepGroup);
+  app->add_flag("--drop-last", command->drop_last, "leave out an epoch's last step where fewer samples than a batch are left")
+      ->group(kStepGroup);
+  add_file("--validation", command->validation,
+           "samples to evaluate after each epoch: a file like --data's, or a share of its samples, such as 10%, kept apart", kStepGroup);
   app->add_option("--clip-norm", command->clip_norm, "most that the norm of all gradients may be, over all devices; default: any")
       ->type_name("X")
       ->group(kStepGroup);
@@ -276,6 +366,8 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--every", command->every, "steps between two checkpoints; default: 100; one more follows the last step")
       ->type_name("N")
       ->group(kOutputGroup);
+  add_file("--csv", command->csv, "CSV file with a row per step: epoch, loss, time, and after each epoch validation loss and accuracy",
+           kOutputGroup);
   add_file("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format", kOutputGroup);
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "

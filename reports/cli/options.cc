@@ -100,8 +100,8 @@ void add_step_options(CLI::App& command, StepOptions& options) {
                {kPrecisionNames.begin(), kPrecisionNames.end()});
   add("--seed", options.seed, "N", "fixes weights and data; default: 0");
   offer_values(*add("--data", options.data, "FILE",
-                    "a batch saved by torch.save: a dict with input and target, or a key for each input by its name; default: made "
-                    "from the seed"),
+                    "samples saved by torch.save or as safetensors: a dict with input and target, or a key for each input by its name; "
+                    "or a folder with input.npy and target.npy; default: made from the seed"),
                {kFileValue});
 }
 
@@ -215,8 +215,8 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
   setup.data = step.data;
   std::error_code ignored;
-  if (!step.data.empty() && !std::filesystem::is_regular_file(step.data, ignored))
-    throw Error("the file does not exist", step.data, "give --data a file saved by torch.save");
+  if (!step.data.empty() && !std::filesystem::exists(step.data, ignored))
+    throw Error("the file does not exist", step.data, "give --data a file saved by torch.save, or a folder of .npy files");
   return setup;
 }
 

@@ -85,6 +85,17 @@ std::string digest_of(const std::string& path) {
   return sha256(ends);
 }
 
+/// Of a folder: of all files in it.
+std::string digest_at(const std::string& path) {
+  if (!fs::is_directory(path)) return digest_of(path);
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (entry.is_regular_file()) files[entry.path().filename().string()] = digest_of(entry.path().string());
+  std::string all;
+  for (const auto& [name, digest] : files) all += name + "\n" + digest + "\n";
+  return sha256(all);
+}
+
 /// Files that measurements depend on.
 std::vector<std::string> files_of(const TuneCommand& command) {
   std::vector<std::string> files;
@@ -168,7 +179,7 @@ std::string stored_command(const TuneCommand& command, const std::vector<std::st
     if (!text->empty()) options[name] = canonical(name, *text);
   for (const auto& [name, flag] : flags_of_options(copy))
     if (*flag) options[name] = kOn;
-  for (const std::string& file : files_of(copy)) files[file] = digest_of(file);
+  for (const std::string& file : files_of(copy)) files[file] = digest_at(file);
   const bool reads_plan = !copy.choice.plan.empty() && copy.plan_text.empty();
   const Json json = {{"options", options}, {"files", files}, {"plan", reads_plan ? content_of(copy.choice.plan) : copy.plan_text}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -201,9 +212,9 @@ void check_stored_files(const std::string& stored, const std::string& folder) {
   if (stored.empty()) return;
   StoredText(stored, folder).root().at("files").each_member([&](const std::string& path, const JsonField& digest) {
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored))
+    if (!fs::exists(path, ignored))
       throw Error("the study's file is not there any more", path, "put it back, or start a new study with another -o");
-    if (digest_of(path) != digest.text())
+    if (digest_at(path) != digest.text())
       throw Error("the file changed since the study began, so that old and new measurements can't be compared", path,
                   "put the old file back, or start a new study with another -o");
   });

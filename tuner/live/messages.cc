@@ -69,7 +69,9 @@ MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("star
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
-              f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);)
+              f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
+              f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
+              f("validation_share", v.validation_share);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
@@ -89,10 +91,13 @@ MPTUNE_FIELDS(RoundsDisturbed, f("rounds", v.rounds);)
 MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
 MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
               f("warning", v.warning);)
-MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s);)
+MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s); f("epoch", v.epoch); f("samples", v.samples);
+              f("steps", v.steps);)
+MPTUNE_FIELDS(EpochFinished, f("epoch", v.epoch); f("step", v.step); f("loss", v.loss); f("validation_loss", v.validation_loss);
+              f("accuracy", v.accuracy);)
 MPTUNE_FIELDS(TrainingFinished, f("first_step", v.first_step); f("skipped_steps", v.skipped_steps);
               f("resumed_from", v.resumed_from); f("checkpoint", v.checkpoint); f("step_s", v.step_s);
-              f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
+              f("loss", v.loss); f("epochs", v.epochs); f("peak_bytes", v.peak_bytes);)
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
 MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);
@@ -118,7 +123,7 @@ template <>
 struct Names<Reply> {
   static constexpr const char* kAll[] = {
       "hello",          "progress", "warned",  "described",         "step_started", "step_timed", "rounds_disturbed",
-      "entry_finished", "recorded", "trained", "training_finished", "findings",     "checked",    "done",
+      "entry_finished", "recorded", "trained", "epoch_finished", "training_finished", "findings",     "checked",    "done",
       "failed"};
 };
 template <>

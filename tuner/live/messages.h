@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 13;
+inline constexpr int kProtocolVersion = 14;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -62,6 +62,10 @@ struct TrainRequest {
   int every = 0;                 ///< steps between two checkpoints; 0: only behind the last step
   double clip_norm = 0;          ///< most that the norm of all gradients may be; 0: any
   bool skip_non_finite = false;  ///< a step whose gradients are not all finite changes no parameter, instead of ending the training
+  int epochs = 0;                ///< in place of `steps`: passes over the samples
+  bool drop_last = false;        ///< an epoch's last step is left out where fewer samples than a batch are left
+  std::string validation_data;   ///< file or folder with samples to evaluate after each epoch; "" for none
+  double validation_share = 0;   ///< of the samples, kept apart for that instead
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {
@@ -141,6 +145,17 @@ struct Trained {
   int step = 0;
   double loss = 0;
   double step_s = 0;
+  int epoch = 0;
+  int samples = 0;
+  int steps = 0;  ///< of the whole training; 0: not known
+};
+/// A pass over the samples is done.
+struct EpochFinished {
+  int epoch = 0;
+  int step = 0;                           ///< the last one
+  double loss = 0;                        ///< mean over its samples
+  std::optional<double> validation_loss;  ///< nothing without samples for it
+  std::optional<double> accuracy;         ///< share of these that are classified rightly; nothing unless the loss is a cross entropy
 };
 struct TrainingFinished {
   int first_step = 0;        ///< steps of earlier runs, by the checkpoint
@@ -149,6 +164,7 @@ struct TrainingFinished {
   std::string checkpoint;    ///< the last one written; "" for none
   Samples step_s;
   std::vector<double> loss;
+  std::vector<EpochFinished> epochs;
   std::vector<std::int64_t> peak_bytes;
 };
 enum class FindingStatus { ok, warning, error };
@@ -177,7 +193,7 @@ struct Failed {
   std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
 using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, RoundsDisturbed, EntryFinished, Recorded, Trained,
-                           TrainingFinished, Findings, Checked, Done, Failed>;
+                           EpochFinished, TrainingFinished, Findings, Checked, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -8,7 +8,6 @@
 #include "profiler/base/error.h"
 #include "profiler/exported/archive.h"
 #include "profiler/loading/load_model.h"
-#include "profiler/state/batch_file.h"
 #include "tuner/worker/requests.h"
 
 namespace mptune::tuner {
@@ -24,7 +23,7 @@ int samples_to_check(const CheckRequest& request, const Model& model) {
 Batch batch_to_check(const CheckRequest& request, const Model& model) {
   const int samples = samples_to_check(request, model);
   if (request.setup.data.empty()) return synthetic_batch(model.sample(), samples, request.setup.seed);
-  const Batch given = load_batch(request.setup.data, model.sample());
+  const Batch given = samples_for(request.setup, model);
   const bool asked = request.plan || request.setup.batch > 0;
   const std::int64_t held = given.inputs.at(0).size(0);
   if (asked && held < samples)

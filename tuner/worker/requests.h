@@ -24,7 +24,11 @@ using Replies = std::function<void(const Reply&)>;
 [[nodiscard]] LoadedModel model_of(const TrainingSetup& setup);
 /// Loss and data that the setup names.
 [[nodiscard]] StepSource source_of(const TrainingSetup& setup);
-/// The user's batch or a synthetic one, as many samples as the setup asks for.
+/// All samples of the user's, or one synthetic batch.
+[[nodiscard]] Batch samples_for(const TrainingSetup& setup, const Model& model);
+/// The value of targets that do not count.
+[[nodiscard]] std::int64_t ignored_target(const TrainingSetup& setup);
+/// The first of samples_for(), as many as the setup asks for. Throws Error where there are fewer.
 [[nodiscard]] Batch batch_of(const TrainingSetup& setup, const Model& model);
 [[nodiscard]] int batch_size_of(const TrainingSetup& setup, const Model& model);
 
@@ -58,7 +62,9 @@ class TrainingRun {
     bool skipped = false;  ///< gradients were not all finite, and no parameter has changed: of fp16, or where limit_gradients() allows it
   };
   /// Forward, backward and optimizer of one global batch, with a scaled loss where the plan computes in fp16. `seconds` covers all three.
-  [[nodiscard]] Step step();
+  [[nodiscard]] Step step() { return step(batch_); }
+  /// The same with another batch, of the same or fewer samples.
+  [[nodiscard]] Step step(const Batch& batch);
   /// What step() does with gradients before the optimizers.
   void limit_gradients(double clip_norm, bool skip_non_finite);
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }

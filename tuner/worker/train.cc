@@ -1,6 +1,7 @@
 #include <torch/version.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "profiler/base/activity.h"
@@ -15,6 +16,7 @@
 #include "tuner/training/checkpoint.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/requests.h"
+#include "tuner/worker/training_data.h"
 
 namespace mptune::tuner {
 
@@ -73,9 +75,9 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 namespace {
 
 /// An error of LibTorch says where the step was.
-TrainingRun::Step step_of(TrainingRun& run) {
+TrainingRun::Step step_of(TrainingRun& run, const Batch& batch) {
   try {
-    return run.step();
+    return run.step(batch);
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error& error) {
@@ -139,20 +141,41 @@ class Checkpoints {
   CheckpointInfo info_;
 };
 
+/// Mean loss of the steps of an epoch, by samples.
+class EpochMean {
+ public:
+  void add(double loss, int samples) {
+    if (!std::isfinite(loss)) return;  // the step was skipped
+    sum_ += loss * samples;
+    samples_ += samples;
+  }
+  [[nodiscard]] double take() {
+    const double mean = samples_ > 0 ? sum_ / samples_ : std::numeric_limits<double>::quiet_NaN();
+    *this = {};
+    return mean;
+  }
+
+ private:
+  double sum_ = 0, samples_ = 0;
+};
+
 TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
   LoadedModel loaded = model_of(request.setup);
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
   if (!request.save.empty()) check_can_save(loaded.model, request.save, loaded.extras);
   if (!request.checkpoint.empty()) check_can_save(loaded.model, request.checkpoint + "/tensors.safetensors");
-  const Batch batch = batch_of(request.setup, loaded.model);
+  TrainingData data(request, loaded.model);
   const Checkpoints checkpoints(request, loaded.model);
-  TrainingRun run(request.setup, std::move(loaded.model), request.plan, batch, devices);
+  TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices);
   run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
+  const int steps = request.epochs > 0 ? request.epochs * static_cast<int>(data.epochs().steps_per_epoch()) : request.steps;
   TrainingFinished finished;
-  checkpoints.go_on(run, request.steps, finished);
-  for (int step = finished.first_step; request.steps > 0 ? step < request.steps : !profiler::should_stop(finished.step_s, tight); ++step) {
-    const TrainingRun::Step result = step_of(run);
+  checkpoints.go_on(run, steps, finished);
+  EpochMean mean;
+  for (int step = finished.first_step; steps > 0 ? step < steps : !profiler::should_stop(finished.step_s, tight); ++step) {
+    const Batch batch = data.batch_of(step);
+    const TrainingRun::Step result = step_of(run, batch);
     finished.skipped_steps += result.skipped ? 1 : 0;
     if (!std::isfinite(result.loss) && !(result.skipped && request.skip_non_finite))
       throw PlanFailed(
@@ -163,8 +186,16 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
           NonFinite{});
     finished.loss.push_back(result.loss);
     finished.step_s.values.push_back({result.seconds, step, 0, 0});
-    reply(Trained{step, result.loss, result.seconds});
-    checkpoints.save(run, step + 1, step + 1 == request.steps, finished);
+    const auto samples = static_cast<int>(batch.inputs.at(0).size(0)), epoch = static_cast<int>(data.epochs().epoch_of(step));
+    reply(Trained{step, result.loss, result.seconds, epoch, samples, steps});
+    mean.add(result.loss, samples);
+    checkpoints.save(run, step + 1, step + 1 == steps, finished);
+    const bool ends = data.epochs().ends_epoch(step) || step + 1 == steps;
+    if (!ends || !(data.has_epochs() || request.epochs > 0)) continue;
+    EpochFinished about{epoch, step, mean.take(), {}, {}};
+    data.validate(run.pipeline(), about);
+    finished.epochs.push_back(about);
+    reply(about);
   }
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {

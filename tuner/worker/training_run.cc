@@ -51,16 +51,23 @@ int batch_size_of(const TrainingSetup& setup, const Model& model) {
   return setup.batch > 0 ? setup.batch : model.default_batch();
 }
 
+std::int64_t ignored_target(const TrainingSetup& setup) {
+  return (setup.loss.empty() ? LossChoice() : parse_loss(setup.loss)).ignore_index;
+}
+
+Batch samples_for(const TrainingSetup& setup, const Model& model) {
+  const Activity activity("reading the samples", setup.data, kPatienceOfLoading);
+  if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), batch_size_of(setup, model), setup.seed);
+  return load_batch(setup.data, model.sample(), ignored_target(setup));
+}
+
 Batch batch_of(const TrainingSetup& setup, const Model& model) {
-  const Activity activity("making the batch", setup.data, kPatienceOfLoading);
   const int samples = batch_size_of(setup, model);
-  if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
-  const LossChoice loss = setup.loss.empty() ? LossChoice() : parse_loss(setup.loss);
-  Batch batch = load_batch(setup.data, model.sample(), loss.ignore_index);
-  if (batch.inputs.at(0).size(0) != samples)
-    throw Error("the file holds " + std::to_string(batch.inputs.at(0).size(0)) + " samples", setup.data,
-                "give --batch " + std::to_string(batch.inputs.at(0).size(0)));
-  return batch;
+  const Batch all = samples_for(setup, model);
+  const std::int64_t held = all.inputs.at(0).size(0);
+  if (held < samples)
+    throw Error("there are " + std::to_string(held) + " samples", setup.data, "give --batch " + std::to_string(held) + " or less");
+  return samples_of(all, 0, samples);
 }
 
 Devices devices_of(const Plan& plan) {
@@ -125,10 +132,10 @@ void TrainingRun::go_on_from(const TrainingState& state) {
   if (scaler_ && state.loss_scale) scaler_.emplace(*state.loss_scale);
 }
 
-TrainingRun::Step TrainingRun::step() {
+TrainingRun::Step TrainingRun::step(const Batch& batch) {
   const auto start = profiler::SteadyClock::now();
   if (scaler_) pipeline_.set_loss_scale(scaler_->scale());
-  Step result{pipeline_.step(batch_.inputs, batch_.target), false};
+  Step result{pipeline_.step(batch.inputs, batch.target), false};
   const bool overflow = scaler_ && !scaler_->update(pipeline_.unscale_gradients());
   double norm = 0;
   if (clip_norm_ > 0) norm = pipeline_.clip_gradients(clip_norm_);

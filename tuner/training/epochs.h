@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include <torch/types.h>
+
+namespace mptune {
+
+/// Which samples each step of a training takes: every epoch all of them, in an order of its own. A function of the step alone, so that a
+/// training that is resumed goes on with the samples that it would have had. Samples that fit into one batch keep their order.
+class Epochs {
+ public:
+  /// `batch` samples per step; the last step of an epoch has the rest, or is left out with `drop_last`.
+  /// Requires: 1 <= batch <= samples.
+  Epochs(std::int64_t samples, std::int64_t batch, std::uint64_t seed, bool drop_last);
+
+  [[nodiscard]] std::int64_t steps_per_epoch() const { return steps_; }
+  [[nodiscard]] std::int64_t epoch_of(std::int64_t step) const { return step / steps_; }
+  [[nodiscard]] bool ends_epoch(std::int64_t step) const { return (step + 1) % steps_ == 0; }
+  /// Indices of the step's samples.
+  [[nodiscard]] at::Tensor indices_of(std::int64_t step) const;
+
+ private:
+  std::int64_t samples_, batch_, steps_;
+  std::uint64_t seed_;
+};
+
+/// Indices of so many samples in an order that depends on seed and `stream` alone.
+[[nodiscard]] at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::uint64_t stream);
+
+}  // namespace mptune

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <future>
+
+#include "profiler/model/model.h"
+#include "tuner/live/messages.h"
+#include "tuner/runtime/pipeline.h"
+#include "tuner/training/epochs.h"
+
+namespace mptune::tuner {
+
+/// The samples of a training: the batch of each step, and those kept for validation. The next batch is put together while a step runs, in a
+/// thread of this object's own. Use it from one thread.
+class TrainingData {
+ public:
+  /// The user's samples or synthetic ones. Throws Error: as load_batch(), and for fewer samples than a batch.
+  TrainingData(const TrainRequest& request, const Model& model);
+
+  [[nodiscard]] const Epochs& epochs() const { return epochs_; }
+  [[nodiscard]] Batch batch_of(std::int64_t step);
+  /// True if the end of an epoch says more than its steps do.
+  [[nodiscard]] bool has_epochs() const { return validates() || epochs_.steps_per_epoch() > 1; }
+  /// Adds loss and accuracy of the samples for validation, if there are any.
+  void validate(Pipeline& pipeline, EpochFinished& epoch) const;
+
+ private:
+  [[nodiscard]] bool validates() const { return !validation_.inputs.empty(); }
+  [[nodiscard]] Batch made(std::int64_t step) const;
+
+  Loss loss_;
+  Batch samples_, validation_;
+  std::int64_t batch_ = 0;
+  Epochs epochs_;
+  std::int64_t next_step_ = -1;
+  std::future<Batch> next_;  ///< of next_step_
+};
+
+}  // namespace mptune::tuner
