@@ -188,6 +188,52 @@ def check_padded():
     print("padded: losses as in Python, of micro-batches of one sample")
 
 
+def net():
+    """What evaluation mode changes: batch norms with and without running statistics, dropout of several kinds, fused attention's."""
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout2d(0.3), nn.ReLU(), nn.Conv2d(8, 8, 3),
+                         nn.BatchNorm2d(8, track_running_stats=False), nn.AlphaDropout(0.2), nn.Flatten(2),
+                         nn.TransformerEncoderLayer(25, 5, 32, dropout=0.2, batch_first=True), nn.Flatten(), nn.Linear(200, 5), nn.Dropout(0.5))
+
+
+def check_validation():
+    """Loss and accuracy of samples that are not trained with are those of the trained model in PyTorch's evaluation mode."""
+    data = {"input": torch.randn(45, 3, 9, 9), "target": torch.randint(5, (45,))}
+    held = {"input": torch.randn(21, 3, 9, 9), "target": torch.randint(5, (21,))}
+    torch.save(data, "train.data.pt")
+    torch.save(held, "held.data.pt")
+    model = net()
+    mptune_export.export(model, (data["input"][:3],), "net.pt2")
+    torch.jit.save(torch.jit.script(model), "scripted.pt")
+    # Traced, a module has the mode of training as a constant.
+    torch.jit.save(torch.jit.script(nn.Sequential(*(torch.jit.trace(part, example, check_trace=False) for part, example in parts_with_inputs(model)))),
+                   "traced.pt")
+    cores = [f"cpu:{core}" for core in sorted(os.sched_getaffinity(0))[:2]]
+    for file in ("net.pt2", "scripted.pt", "traced.pt"):
+        step = [file, "--data", "train.data.pt", "--batch", "8", "--loss", "cross_entropy", "--lr", str(RATE), "--devices", ",".join(cores),
+                "--microbatches", "2"]
+        trained = run("run", *step, "--epochs", "2", "--validation", "held.data.pt", "--save", "net.state.pt")
+        assert [len(trained["loss"]), trained["epochs"][0]["last_step"]] == [12, 5], trained["epochs"]
+        after = net()
+        after.load_state_dict(torch.load("net.state.pt", weights_only=True), strict=True)
+        after.eval()
+        with torch.no_grad():
+            # Without running statistics, a norm normalises by the micro-batch: those of three batches of 8, 8 and 5 samples.
+            output = torch.cat([after(part) for part in held["input"].split((4, 4, 4, 4, 3, 2))])
+        loss = functional.cross_entropy(output, held["target"]).item()
+        right = (output.argmax(1) == held["target"]).float().mean().item()
+        epoch = trained["epochs"][1]
+        assert abs(epoch["validation_loss"] - loss) < 1e-5 * loss, f"{file}: {epoch} instead of {loss}"
+        assert abs(epoch["accuracy"] - right) < 1e-6, f"{file}: {epoch} instead of {right}"
+    print("net: loss and accuracy of validation as in Python's evaluation mode, exported, scripted and traced")
+
+
+def parts_with_inputs(model):
+    values = torch.randn(4, 3, 9, 9)
+    for part in model:
+        yield part, values
+        values = part(values).detach()
+
+
 def main():
     torch.manual_seed(0)
     os.makedirs(FOLDER, exist_ok=True)
@@ -195,6 +241,7 @@ def main():
     for subject in models():
         check(*subject)
     check_padded()
+    check_validation()
 
 
 if __name__ == "__main__":

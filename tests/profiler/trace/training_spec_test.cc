@@ -19,6 +19,7 @@ const TrainingSpec kFull{.model = "transformer:d=64,layers=4",
                          .loss = "mse",
                          .optimizer = "adam",
                          .learning_rate = "0.1",
+                         .precision = "bf16",
                          .seed = "3",
                          .data = "/data/a b.pt"};
 
@@ -32,7 +33,7 @@ TEST(TrainingCommand, SaysEverythingAgain) {
   EXPECT_EQ(
       training_command("tune", kFull).text(),
       "mptune tune transformer:d=64,layers=4 --input 8x16 --batch 32 --devices cpu:0,cpu:1 --memory 1GiB --link 1GB/s,10us --loss mse "
-      "--optimizer adam --lr 0.1 --seed 3 --data '/data/a b.pt'");
+      "--optimizer adam --lr 0.1 --precision bf16 --seed 3 --data '/data/a b.pt'");
 }
 
 TEST(TrainingCommand, APlanFileHoldsBatchAndDevices) {
@@ -43,10 +44,10 @@ TEST(TrainingCommand, APlanFileHoldsBatchAndDevices) {
 }
 
 TEST(TrainingCommand, CheckTakesNoCapsAndNoLinks) {
-  EXPECT_EQ(
-      training_command("check", kFull).text(),
-      "mptune check transformer:d=64,layers=4 --input 8x16 --batch 32 --devices cpu:0,cpu:1 --loss mse --optimizer adam --lr 0.1 --seed 3 "
-      "--data '/data/a b.pt'");
+  EXPECT_EQ(training_command("check", kFull).text(),
+            "mptune check transformer:d=64,layers=4 --input 8x16 --batch 32 --devices cpu:0,cpu:1 --loss mse --optimizer adam --lr 0.1 "
+            "--precision bf16 --seed 3 "
+            "--data '/data/a b.pt'");
 }
 
 TEST(TrainingSpec, FoldersStayPrivateAndFilesAreFoundAgain) {

@@ -99,14 +99,18 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(record.path, "t.sqlite");
   EXPECT_EQ(record.profile_path, "p.sqlite");
 
-  const auto train =
-      round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 5, 0.5, true}, decode_request);
+  const auto train = round_trip<Request>(
+      TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 5, 0.5, true, 3, true, "held", 0.25}, decode_request);
   EXPECT_EQ(train.steps, 11);
   EXPECT_EQ(train.load, "in.pt");
   EXPECT_EQ(train.checkpoint, "kept");
   EXPECT_EQ(train.every, 5);
   EXPECT_EQ(train.clip_norm, 0.5);
   EXPECT_TRUE(train.skip_non_finite);
+  EXPECT_EQ(train.epochs, 3);
+  EXPECT_TRUE(train.drop_last);
+  EXPECT_EQ(train.validation_data, "held");
+  EXPECT_EQ(train.validation_share, 0.25);
   EXPECT_EQ(train.save, "out.pt");
   EXPECT_EQ(round_trip<Request>(DoctorRequest{some_setup()}, decode_request).setup, some_setup());
   const auto check = round_trip<Request>(CheckRequest{some_setup(), some_plan(), 2.5}, decode_request);
@@ -152,11 +156,16 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(recorded.warning, "no GPUs");
   EXPECT_EQ(recorded.step_on_s, 0.2);
   EXPECT_EQ(recorded.step_off_s, 0.1);
-  EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5}, decode_reply).step, 3);
+  EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5, 1, 8, 9}, decode_reply).samples, 8);
+  const auto epoch = round_trip<Reply>(EpochFinished{1, 7, 0.5, 0.25, std::nullopt}, decode_reply);
+  EXPECT_EQ(epoch.step, 7);
+  EXPECT_EQ(epoch.validation_loss, 0.25);
+  EXPECT_FALSE(epoch.accuracy);
   const auto finished =
-      round_trip<Reply>(TrainingFinished{2, 1, "kept/step-2", "kept/step-4", some_samples(), {1.5, 0.1}, {9}}, decode_reply);
+      round_trip<Reply>(TrainingFinished{2, 1, "kept/step-2", "kept/step-4", some_samples(), {1.5, 0.1}, {epoch}, {9}}, decode_reply);
   EXPECT_EQ(finished.loss, (std::vector<double>{1.5, 0.1}));
   EXPECT_EQ(finished.first_step, 2);
+  EXPECT_EQ(finished.epochs.at(0).loss, 0.5);
   EXPECT_EQ(finished.skipped_steps, 1);
   EXPECT_EQ(finished.resumed_from, "kept/step-2");
   EXPECT_EQ(finished.checkpoint, "kept/step-4");
@@ -165,7 +174,7 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(findings.findings[0].name + findings.findings[0].value + findings.findings[0].remedy, "libtorch2.11none");
   EXPECT_EQ(findings.findings[0].status, FindingStatus::warning);
   const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity(), true};
-  const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, difference, "draw less"}, {}}};
+  const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, true, difference, "draw less"}, {}}};
   EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
   round_trip<Reply>(Done{}, decode_reply);
   const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7, OutOfMemory{"cpu:1", 5, 4}}, decode_reply);
