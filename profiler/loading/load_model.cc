@@ -16,7 +16,7 @@
 #include "profiler/model/input_text.h"
 #include "profiler/plugin/plugin.h"
 #include "profiler/script/load_script.h"
-#include "profiler/state/batch_file.h"
+#include "profiler/state/sample_files.h"
 
 namespace mptune {
 namespace {

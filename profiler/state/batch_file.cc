@@ -3,15 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
 #include "profiler/base/error.h"
 #include "profiler/model/scalar_types.h"
-#include "profiler/state/npy_file.h"
-#include "profiler/state/safetensors.h"
-#include "profiler/state/torch_file.h"
+#include "profiler/state/sample_files.h"
 
 namespace mptune {
 namespace {
@@ -55,32 +52,7 @@ at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, co
   return *tensor;
 }
 
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
-/// NAME.npy is the tensor NAME.
-profiler::TensorDict arrays_in(const std::string& folder) {
-  profiler::TensorDict arrays;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".npy")
-      arrays.emplace_back(entry.path().stem().string(), profiler::map_npy_file(entry.path().string()));
-  if (arrays.empty())
-    throw Error("the folder has no .npy files", folder, "write input.npy and target.npy with numpy.save, or give a file of torch.save");
-  std::ranges::sort(arrays, {}, [](const auto& array) { return array.first; });
-  return arrays;
-}
-
 }  // namespace
-
-profiler::TensorDict profiler::read_samples(const std::string& path) {
-  if (is_folder(path)) return arrays_in(path);
-  TensorDict tensors = is_safetensors(path) ? read_safetensors(path) : read_torch_file(path);
-  // The file's tensors are views of all its bytes.
-  for (auto& [name, tensor] : tensors) tensor = tensor.clone(at::MemoryFormat::Contiguous);
-  return tensors;
-}
 
 Batch load_batch(const std::string& path, const SampleDescription& sample, std::int64_t ignored) {
   const auto dict = profiler::read_samples(path);

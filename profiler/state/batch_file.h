@@ -3,14 +3,8 @@
 #include <string>
 
 #include "profiler/model/model.h"
-#include "profiler/state/torch_file.h"
 
 namespace mptune {
-
-namespace profiler {
-/// The tensors of such a file or folder by name, of whatever shapes.
-[[nodiscard]] TensorDict read_samples(const std::string& path);
-}  // namespace profiler
 
 /// Samples of the user's: `target`, and each input by its name; the only one of a model may be called `input`. From a dict of tensors saved
 /// by Python's torch.save, a safetensors file, or a folder with a file NAME.npy of NumPy for each, which stays on the disk (map_npy_file).

@@ -13,6 +13,8 @@
 #include "profiler/state/state.h"
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/plan_file_of.h"
+#include "tuner/training/accuracy.h"
 #include "tuner/training/checkpoint.h"
+#include "tuner/training/epochs.h"
 #include "tuner/training/gradient_scaler.h"
 #include "tuner/training/training_state.h"

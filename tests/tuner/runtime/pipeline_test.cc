@@ -273,7 +273,7 @@ TEST(Pipeline, RefusesWhatDoesNotFit) {
   const Plan plan = plan_for(2, 2, 8, 4, "1f1b");
   EXPECT_THROW(Pipeline(fragile_model(3, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan)), Error);
   Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan));
-  EXPECT_THROW((void)pipeline.step(at::ones({7, FragileLayer::kWidth}), {}), Error);
+  EXPECT_THROW((void)pipeline.step(at::ones({9, FragileLayer::kWidth}), {}), Error);
   Plan incomplete = plan;
   incomplete.actions[0].pop_back();
   EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), incomplete, {}, shared_core_devices(plan)), Error);

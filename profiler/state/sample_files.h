@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "profiler/state/torch_file.h"
+
+namespace mptune::profiler {
+
+/// The tensors by name, of whatever shapes, of a file or folder as load_batch() takes it. Throws Error likewise.
+[[nodiscard]] TensorDict read_samples(const std::string& path);
+
+}  // namespace mptune::profiler
