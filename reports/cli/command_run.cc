@@ -350,8 +350,12 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
       ->group(kStepGroup);
   app->add_flag("--drop-last", command->drop_last, "leave out an epoch's last step where fewer samples than a batch are left")
       ->group(kStepGroup);
-  add_file("--validation", command->validation,
-           "samples to evaluate after each epoch: a file like --data's, or a share of its samples, such as 10%, kept apart", kStepGroup);
+  offer_values(*app->add_option("--validation", command->validation,
+                                "samples to evaluate after each epoch: a file or folder like --data's, or a share of its samples, such as "
+                                "10%, kept apart")
+                    ->type_name("PATH|SHARE")
+                    ->group(kStepGroup),
+               {kFileValue});
   app->add_option("--clip-norm", command->clip_norm, "most that the norm of all gradients may be, over all devices; default: any")
       ->type_name("X")
       ->group(kStepGroup);

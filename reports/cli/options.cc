@@ -99,7 +99,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
                     "is scaled for fp16; default: float32"),
                {kPrecisionNames.begin(), kPrecisionNames.end()});
   add("--seed", options.seed, "N", "fixes weights and data; default: 0");
-  offer_values(*add("--data", options.data, "FILE",
+  offer_values(*add("--data", options.data, "PATH",
                     "samples saved by torch.save or as safetensors: a dict with input and target, or a key for each input by its name; "
                     "or a folder with input.npy and target.npy; default: made from the seed"),
                {kFileValue});

@@ -3,6 +3,7 @@ import glob
 import os
 import random
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -38,6 +39,48 @@ class Checkpoints(CommandTest):
         self.assertEqual(losses, whole["loss"])
         self.assertEqual(self.read("whole.safetensors"), self.read("parts.safetensors"))
         self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "kept"))), ["step-12", "step-9"])
+
+    def test_many_samples_go_on_in_the_middle_of_an_epoch(self):
+        """Shuffled samples, a smaller last batch, the scale of fp16: all follow from the checkpoint, under another plan."""
+        self.save_samples("data", 21)
+        train = [*TRAIN, "--data", "data", "--precision", "fp16"]
+        whole = self.result("run", *train, *PLANS[0], "--epochs", "4", "--csv", "whole.csv")
+        self.assertEqual([epoch["last_step"] for epoch in whole["epochs"]], [2, 5, 8, 11])
+        losses = []
+        for steps, plan in zip((4, 8, 12), PLANS):
+            part = self.result("run", *train, *plan, "--steps", str(steps), "--checkpoint", "kept", "--csv", "parts.csv")
+            losses += part["loss"]
+        self.assertEqual(losses, whole["loss"])
+        rows = [[line.split(",")[:4] for line in self.read(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
+        self.assertEqual(rows[0], rows[1])
+        self.assertEqual([row[2] for row in rows[0][1:]], ["8", "8", "5"] * 4)
+        self.fails(2, ["made in fp16", "--precision"], *TRAIN, "--data", "data", *PLANS[0], "--steps", "14", "--checkpoint", "kept")
+
+    def save_samples(self, folder, count):
+        """Words and targets, as numpy.save writes them."""
+        chance = random.Random(3)
+        os.makedirs(os.path.join(self.folder, folder))
+        for name, shape, most in (("input", (count, 8), 50), ("target", (count,), 2)):
+            header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}"
+            header += " " * (63 - (10 + len(header)) % 64) + "\n"
+            numbers = [chance.randrange(1, most) for _ in range(shape[0] * (shape[1] if len(shape) > 1 else 1))]
+            with open(os.path.join(self.folder, folder, name + ".npy"), "wb") as file:
+                file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+                file.write(struct.pack(f"<{len(numbers)}q", *numbers))
+
+    def test_data_that_does_not_fit_is_refused(self):
+        self.save_samples("data", 7)
+        train = [*TRAIN, *PLANS[2], "--data", "data"]
+        self.fails(2, ["7 samples", "--batch 7"], *train, "--epochs", "2")
+        self.fails(2, ["--epochs", "--steps"], *train, "--epochs", "2", "--steps", "3")
+        self.fails(2, ["no share", "10%"], *train, "--epochs", "2", "--validation", "3")
+        self.fails(2, ["no share"], *train, "--epochs", "2", "--validation", "100%")
+        self.fails(2, ["--validation", "--data"], *TRAIN, *PLANS[2], "--epochs", "2", "--validation", "10%")
+        self.fails(2, ["missing", "does not exist"], *TRAIN, *PLANS[2], "--data", "missing", "--epochs", "2")
+        self.fails(2, [".npy"], *TRAIN, *PLANS[2], "--data", ".", "--epochs", "2")
+        with open(os.path.join(self.folder, "data", "input.npy"), "r+b") as file:
+            file.truncate(200)
+        self.fails(2, ["input.npy", "truncated"], *train, "--epochs", "2")
 
     def test_what_does_not_fit_is_refused(self):
         self.train(2, *PLANS[2], "--checkpoint", "kept")

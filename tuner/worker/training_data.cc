@@ -65,10 +65,11 @@ TrainingData::TrainingData(const TrainRequest& request, const Model& model)
       epochs_(count_of(samples_), batch_, request.setup.seed, request.drop_last) {}
 
 Batch TrainingData::made(std::int64_t step) const {
-  return count_of(samples_) == batch_ ? samples_ : selected(samples_, epochs_.indices_of(step));
+  return selected(samples_, epochs_.indices_of(step));
 }
 
 Batch TrainingData::batch_of(std::int64_t step) {
+  if (count_of(samples_) == batch_) return samples_;
   Batch batch = next_.valid() && next_step_ == step ? next_.get() : made(step);
   next_step_ = step + 1;
   next_ = std::async(std::launch::async, [this, following = next_step_] {
