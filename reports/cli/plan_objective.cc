@@ -124,6 +124,7 @@ class ClosedFormObjective : public planner::Objective {
       }
     }
     if (best == planner::PartitionResult::kNoPlan) refuse_misfit(excess == planner::PartitionResult::kNoPlan ? 0 : excess);
+    plan.options.precision = cost_.profile().precision;
     const double step_s = static_cast<double>(best) / 1e9;
     return {plan, step_s, step_s, 0, cost_.peak_bytes(plan)};
   }

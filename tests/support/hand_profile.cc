@@ -53,6 +53,7 @@ Profile hand_profile() {
   profile.operators = {{0, 1, 4, "aten::_slow_conv2d_backward", 1.0 / 3, 0.1, 0.030000000000000002}, {1, 0, 8, "it's", 1, 1e-7, 0}};
   profile.optimizer_state_factor = 2;
   profile.co_running_slowdown = 1.07;
+  profile.precision = Precision::bf16;
   profile.fingerprint = {"sha256:00", "8:float32", {"cpu:0", "it's \"quoted\""}, "2.11.0", ""};
   return profile;
 }

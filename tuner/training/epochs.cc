@@ -13,8 +13,10 @@ Epochs::Epochs(std::int64_t samples, std::int64_t batch, std::uint64_t seed, boo
 at::Tensor Epochs::indices_of(std::int64_t step) const {
   if (samples_ == batch_) return at::arange(samples_, at::kLong);
   const std::int64_t first = step % steps_ * batch_;
-  const at::Tensor order = shuffled(samples_, seed_, 1 + static_cast<std::uint64_t>(epoch_of(step)));
-  return order.narrow(0, first, std::min(batch_, samples_ - first));
+  const std::int64_t epoch = epoch_of(step);
+  if (ordered_ != epoch) order_ = shuffled(samples_, seed_, 1 + static_cast<std::uint64_t>(epoch));
+  ordered_ = epoch;
+  return order_.narrow(0, first, std::min(batch_, samples_ - first));
 }
 
 at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::uint64_t stream) {

@@ -8,6 +8,7 @@ namespace mptune {
 
 /// Which samples each step of a training takes: every epoch all of them, in an order of its own. A function of the step alone, so that a
 /// training that is resumed goes on with the samples that it would have had. Samples that fit into one batch keep their order.
+/// Use it from one thread at a time: it keeps the order of the last epoch that was asked for.
 class Epochs {
  public:
   /// `batch` samples per step; the last step of an epoch has the rest, or is left out with `drop_last`.
@@ -23,6 +24,8 @@ class Epochs {
  private:
   std::int64_t samples_, batch_, steps_;
   std::uint64_t seed_;
+  mutable std::int64_t ordered_ = -1;  ///< epoch that order_ is of
+  mutable at::Tensor order_;
 };
 
 /// Indices of so many samples in an order that depends on seed and `stream` alone.

@@ -15,43 +15,18 @@
 namespace mptune::tuner {
 namespace {
 
-std::int64_t count_of(const Batch& samples) {
-  return samples.inputs.at(0).size(0);
+at::Tensor all_of(const Batch& samples) {
+  return at::arange(samples.inputs.at(0).size(0), at::kLong);
 }
 
-Batch selected(const Batch& samples, const at::Tensor& indices) {
-  Batch some;
-  for (const at::Tensor& input : samples.inputs) some.inputs.push_back(input.index_select(0, indices));
-  if (samples.target.defined()) some.target = samples.target.index_select(0, indices);
-  return some;
+at::Tensor sorted(const at::Tensor& indices) {
+  return std::get<0>(indices.sort());  // neighbours are read together
 }
 
-/// Moves a share of the samples, chosen by the seed, from `samples` to the result.
-Batch split_off(Batch& samples, double share, std::uint64_t seed) {
-  const std::int64_t count = count_of(samples);
-  const auto apart = std::clamp<std::int64_t>(static_cast<std::int64_t>(share * static_cast<double>(count)), 1, count - 1);
-  const at::Tensor order = shuffled(count, seed, 0);
-  Batch others = selected(samples, std::get<0>(order.narrow(0, 0, apart).sort()));
-  samples = selected(samples, std::get<0>(order.narrow(0, apart, count - apart).sort()));
-  return others;
-}
-
-Batch validation_of(const TrainRequest& request, const Model& model, Batch& samples) {
-  const TrainingSetup& setup = request.setup;
-  if (!request.validation_data.empty()) {
-    const Activity activity("reading", request.validation_data, kPatienceOfLoading);
-    return load_batch(request.validation_data, model.sample(), ignored_target(setup));
-  }
-  if (request.validation_share <= 0) return {};
-  if (setup.data.empty() || count_of(samples) < 2)
-    throw Error("there are no samples to keep apart for validation", "--validation", "give several samples with --data");
-  return split_off(samples, request.validation_share, setup.seed);
-}
-
-std::int64_t checked_batch(const Batch& samples, std::int64_t batch, const std::string& data) {
-  if (count_of(samples) < batch)
-    throw Error("there are " + std::to_string(count_of(samples)) + " samples to train with", data,
-                "give --batch " + std::to_string(count_of(samples)) + " or less");
+std::int64_t checked_batch(std::int64_t samples, std::int64_t batch, const std::string& data) {
+  if (samples < batch)
+    throw Error("there are " + std::to_string(samples) + " samples to train with", data,
+                "give --batch " + std::to_string(samples) + " or less");
   return batch;
 }
 
@@ -59,17 +34,47 @@ std::int64_t checked_batch(const Batch& samples, std::int64_t batch, const std::
 
 TrainingData::TrainingData(const TrainRequest& request, const Model& model)
     : loss_(model.loss()),
-      samples_(samples_for(request.setup, model)),
-      validation_(validation_of(request, model, samples_)),
-      batch_(checked_batch(samples_, batch_size_of(request.setup, model), request.setup.data)),
-      epochs_(count_of(samples_), batch_, request.setup.seed, request.drop_last) {}
+      training_{samples_for(request.setup, model), {}},
+      validation_(held(request, model, training_)),
+      batch_(checked_batch(training_.size(), batch_size_of(request.setup, model), request.setup.data)),
+      epochs_(training_.size(), batch_, request.setup.seed, request.drop_last) {}
+
+/// Those for validation: of a file of their own, or a share chosen by the seed. `training` gets the others.
+TrainingData::Part TrainingData::held(const TrainRequest& request, const Model& model, Part& training) {
+  const TrainingSetup& setup = request.setup;
+  training.indices = all_of(training.all);
+  if (!request.validation_data.empty()) {
+    const Activity activity("reading", request.validation_data, kPatienceOfLoading);
+    Batch samples = load_batch(request.validation_data, model.sample(), ignored_target(setup));
+    at::Tensor all = all_of(samples);
+    return {std::move(samples), std::move(all)};
+  }
+  if (request.validation_share <= 0) return {};
+  const std::int64_t count = training.size();
+  if (setup.data.empty() || count < 2)
+    throw Error("there are no samples to keep apart for validation", "--validation", "give several samples with --data");
+  const auto apart =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(request.validation_share * static_cast<double>(count)), 1, count - 1);
+  const at::Tensor order = shuffled(count, setup.seed, 0);
+  training.indices = sorted(order.narrow(0, apart, count - apart));
+  return {training.all, sorted(order.narrow(0, 0, apart))};
+}
+
+Batch TrainingData::Part::chosen(const at::Tensor& some) const {
+  const at::Tensor places = indices.index_select(0, some);
+  Batch batch;
+  for (const at::Tensor& input : all.inputs) batch.inputs.push_back(input.index_select(0, places));
+  if (all.target.defined()) batch.target = all.target.index_select(0, places);
+  return batch;
+}
 
 Batch TrainingData::made(std::int64_t step) const {
-  return selected(samples_, epochs_.indices_of(step));
+  return training_.chosen(epochs_.indices_of(step));
 }
 
 Batch TrainingData::batch_of(std::int64_t step) {
-  if (count_of(samples_) == batch_) return samples_;
+  if (training_.size() == batch_ && !validates()) return training_.all;
+  if (next_.valid()) next_.wait();
   Batch batch = next_.valid() && next_step_ == step ? next_.get() : made(step);
   next_step_ = step + 1;
   next_ = std::async(std::launch::async, [this, following = next_step_] {
@@ -82,13 +87,14 @@ Batch TrainingData::batch_of(std::int64_t step) {
 void TrainingData::validate(Pipeline& pipeline, EpochFinished& epoch) const {
   if (!validates()) return;
   std::vector<int> sizes;
-  for (std::int64_t left = count_of(validation_); left > 0; left -= batch_) sizes.push_back(static_cast<int>(std::min(left, batch_)));
-  const std::vector<double> weights = loss_.weights_of_parts(validation_.target, sizes);
+  for (std::int64_t left = validation_.size(); left > 0; left -= batch_) sizes.push_back(static_cast<int>(std::min(left, batch_)));
+  const at::Tensor target = validation_.all.target.defined() ? validation_.all.target.index_select(0, validation_.indices) : at::Tensor();
+  const std::vector<double> weights = loss_.weights_of_parts(target, sizes);
   std::optional<Accuracy> all = Accuracy{};
   epoch.validation_loss = 0;
   std::int64_t first = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Batch part = samples_of(validation_, first, sizes[i]);
+    const Batch part = validation_.chosen(at::arange(first, first + sizes[i], at::kLong));
     first += sizes[i];
     if (weights[i] <= 0) continue;
     const Evaluation evaluation = pipeline.evaluate(part.inputs, part.target);

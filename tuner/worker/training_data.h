@@ -16,6 +16,8 @@ class TrainingData {
  public:
   /// The user's samples or synthetic ones. Throws Error: as load_batch(), and for fewer samples than a batch.
   TrainingData(const TrainRequest& request, const Model& model);
+  TrainingData(const TrainingData&) = delete;
+  TrainingData& operator=(const TrainingData&) = delete;
 
   [[nodiscard]] const Epochs& epochs() const { return epochs_; }
   [[nodiscard]] Batch batch_of(std::int64_t step);
@@ -25,11 +27,19 @@ class TrainingData {
   void validate(Pipeline& pipeline, EpochFinished& epoch) const;
 
  private:
-  [[nodiscard]] bool validates() const { return !validation_.inputs.empty(); }
+  /// Some of the samples of a file. They stay where they are, which may be the disk.
+  struct Part {
+    Batch all;
+    at::Tensor indices;  ///< undefined: there are none
+    [[nodiscard]] std::int64_t size() const { return indices.defined() ? indices.numel() : 0; }
+    [[nodiscard]] Batch chosen(const at::Tensor& some) const;
+  };
+  static Part held(const TrainRequest& request, const Model& model, Part& training);
+  [[nodiscard]] bool validates() const { return validation_.size() > 0; }
   [[nodiscard]] Batch made(std::int64_t step) const;
 
   Loss loss_;
-  Batch samples_, validation_;
+  Part training_, validation_;
   std::int64_t batch_ = 0;
   Epochs epochs_;
   std::int64_t next_step_ = -1;

@@ -35,6 +35,35 @@ bool in_channels_last(const Candidate& candidate) {
   return candidate.plan.options == ExecutionOptions{.memory_format = MemoryFormat::channels_last};
 }
 
+// No search chooses the precision: every plan has the one that the profile was measured in, and costs what it cost there.
+TEST(SearchVariants, EveryPlanComputesInThePrecisionOfTheProfile) {
+  std::mt19937 random(29);
+  const Profile plain = testing::make_profile(testing::draw_shape(random, 5, 3), testing::random_factors(random, 5));
+  Profile profile = plain;
+  profile.precision = Precision::bf16;
+  SearchSpace space = space_of_variants(3, 6);
+  space.schedules.clear();
+  space.variants = {{}};
+  const SearchResult result = search_plans(space, profile);
+  std::vector<Plan> plans;
+  for (const Candidate& candidate : result.ranked) plans.push_back(candidate.plan);
+  for (const NotExecutable& beyond : result.not_executable) plans.push_back(beyond.candidate.plan);
+  for (const Candidate& candidate : memory_front(space, profile, 0.9, result.ranked)) plans.push_back(candidate.plan);
+  for (const NamedPlan& baseline : baseline_plans(space, 5, profile.precision)) plans.push_back(baseline.plan);
+  EXPECT_GT(plans.size(), 10U);
+  for (const Plan& plan : plans) {
+    EXPECT_EQ(plan.options.precision, Precision::bf16) << describe(plan);
+    EXPECT_THAT(describe(plan), HasSubstr("bf16"));
+    EXPECT_EQ(plan_from_json(plan_to_json(plan, {}), "memory"), plan);
+    EXPECT_GT(predict(plan, CostModel(profile, plan)).step_s, 0);
+    EXPECT_THROW(CostModel(plain, plan), Error);
+  }
+  const SearchResult in_float32 = search_plans(space, plain);
+  ASSERT_EQ(in_float32.ranked.size(), result.ranked.size());
+  for (std::size_t i = 0; i < result.ranked.size(); ++i)
+    EXPECT_EQ(result.ranked[i].prediction.step_s, in_float32.ranked[i].prediction.step_s);
+}
+
 TEST(SearchVariants, FindTheFastestPlansOfAll) {
   std::mt19937 random(23);
   int faster = 0;

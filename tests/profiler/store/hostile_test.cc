@@ -161,6 +161,7 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"PROFILE SET batch = -1", "batch"},
       {"PROFILE SET optimizer_state_factor = -1", "optimizer"},
       {"PROFILE SET co_running_slowdown = 9e999", "slowdown"},
+      {"PROFILE SET precision = 'fp8'", "precision"},
       {"LAYER SET parameters = -1", "parameters"},
       {"LAYER SET parameters_bytes = -1", "parameters"},
       {"LAYER SET parameters_bytes = 1 << 43", "parameters"},

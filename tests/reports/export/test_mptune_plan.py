@@ -232,6 +232,7 @@ class BadFiles(PlanTest):
                 {"memory_format": "contiguous", "exact": True},
                 {"memory_format": "contiguous", "exact": False},
                 {"memory_format": "channels_first"},
+                {"precision": "fp8"},
                 {"memory_format": 1},
                 {"replace_slow_kernels": True},
                 {"replace_slow_kernels": True, "exact": True},
@@ -329,6 +330,20 @@ class Exports(PlanTest):
             self.assertEqual(tomllib.loads(toml)["parallelism"]["data_parallel_replicate_degree"], 1)
         runtime = self.named(self.TRANSFORMER, "--stages", "2", "--schedule", "zb1p", "--split-size", "2").to_torchtitan().settings
         self.assertIn('pipeline_parallel_schedule_csv = "pipeline.csv"', runtime.splitlines())
+
+    def test_the_precision_is_read_and_said(self):
+        path = self.planned("--stages", "2", "--schedule", "1f1b", "--split-size", "2")
+
+        def change(file):
+            file["plan"]["options"] = {"precision": "bf16", "exact": True}
+            for stage in file["plan"]["stages"]:
+                stage["modules"] = self.TRANSFORMER[slice(*stage["layers"])]
+                stage["first_module"] = stage["modules"][0]
+
+        plan = mptune_plan.load_plan(self.changed(path, change))
+        self.assertEqual((plan.options.precision, plan.options.exact), ("bf16", True))
+        for exported in (plan.to_torchtitan(), plan.to_megatron_args()):
+            self.assertIn("precision bf16: run forward and loss under torch.autocast with torch.bfloat16", exported.lossy)
 
     def test_both_say_that_they_cannot_hold_the_memory_format(self):
         path = self.planned("--stages", "2", "--schedule", "1f1b", "--split-size", "2")
