@@ -54,6 +54,9 @@ class Small(CommandTest):
         trained = self.result("run", "run", "mlp", "--plan", "1.plan.json", "--steps", "3")
         self.assertEqual(trained["plan"]["options"]["exact"], False)
         self.result("check", "check", "mlp", "--plan", "1.plan.json")
+        parts = self.result("check", "check", "mlp", "--batch", "4", "--precision", "bf16")["parts"]
+        self.assertEqual((parts[-1]["name"], parts[-1]["agrees"], parts[-1]["tolerance"]), ("precision", None, None))
+        self.assertGreater(parts[-1]["largest_difference"], 1e-4)
 
     def test_tune_and_resume(self):
         tune = ["tune", MODEL, "--batch", "16", "--devices", DEVICES, "--budget", "25s", "--trials", "4"]

@@ -116,7 +116,9 @@ bool suits(const SmallModel& model, Precision precision) {
   return model.name != "functions of one's own" && !(model.name == "recurrent layers" && precision == Precision::fp16);
 }
 
-TEST_P(PrecisionTest, EveryKindOfLayerTrains) {
+class PrecisionOfLayers : public PrecisionTest {};
+
+TEST_P(PrecisionOfLayers, EveryKindTrainsUnderEverySchedule) {
   const Precision precision = GetParam();
   for (const SmallModel& small : small_models()) {
     if (!suits(small, precision)) continue;
@@ -137,6 +139,8 @@ TEST_P(PrecisionTest, EveryKindOfLayerTrains) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, PrecisionTest, ::testing::Values(Precision::bf16, Precision::fp16),
+                         [](const auto& parameter) { return std::string(name_of(parameter.param)); });
+INSTANTIATE_TEST_SUITE_P(Slow, PrecisionOfLayers, ::testing::Values(Precision::bf16, Precision::fp16),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
 
 Plan two_stages(int layers, Precision precision) {
