@@ -194,14 +194,20 @@ bool is_safetensors_file(const std::string& path) {
   return in.read(start.data(), start.size()) && start[8] == '{';
 }
 
-void check_state_files(const RunCommand& command) {
+/// Files that the command reads: no output replaces them.
+std::vector<std::string> inputs_of(const RunCommand& command) {
+  return {command.model.model, plan_path(command), command.step.data, command.validation};
+}
+
+void check_files(const RunCommand& command) {
   std::error_code ignored;
   if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored))
     throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
   if (!command.save.empty()) {
     // Replaces any state dict (a zip archive or a safetensors file) without --force: training usually goes on from a file and saves to it.
-    check_output(command.save, "PK", is_safetensors_file(command.save), {command.model.model, plan_path(command), command.step.data});
+    check_output(command.save, "PK", is_safetensors_file(command.save), inputs_of(command));
   }
+  if (!command.csv.empty()) check_output(command.csv, StepLog::kMagic, false, inputs_of(command));
 }
 
 /// Samples and how often they are taken.
@@ -306,9 +312,8 @@ int run_run(const RunCommand& command, const Session& session) {
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
-  check_state_files(command);
+  check_files(command);
   check_checkpoint_options(command);
-  if (!command.csv.empty()) check_output(command.csv, StepLog::kMagic, false, {command.model.model, path, command.step.data});
   tuner::TrainRequest request;
   request.steps = steps;
   request.load = command.load;

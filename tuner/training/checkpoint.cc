@@ -113,6 +113,12 @@ Precision precision_in(const JsonField& json) {
   return *precision;
 }
 
+LossScale loss_scale_from(const JsonField& json) {
+  const JsonField scale = json.at("scale");
+  if (!(scale.number() > 0)) scale.refuse("must be positive");
+  return {scale.number(), static_cast<int>(json.at("finite_steps").whole(0, std::numeric_limits<int>::max()))};
+}
+
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("the checkpoint can't be read", path, "check the path and its permissions");
@@ -172,8 +178,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   checkpoint.state.parameters = stored.take(json.at("parameters"));
   checkpoint.state.buffers = stored.take(json.at("buffers"));
   checkpoint.state.optimizer = stored.take_optimizer();
-  if (const auto scale = json.find("loss_scale"))
-    checkpoint.state.loss_scale = LossScale{scale->at("scale").number(), scale->at("finite_steps").whole<int>()};
+  if (const auto scale = json.find("loss_scale")) checkpoint.state.loss_scale = loss_scale_from(*scale);
   return checkpoint;
 }
 

@@ -159,6 +159,14 @@ class EpochMean {
   double sum_ = 0, samples_ = 0;
 };
 
+int steps_of(int epochs, const Epochs& about) {
+  const std::int64_t steps = epochs * about.steps_per_epoch();
+  if (steps > std::numeric_limits<int>::max())
+    throw Error(std::to_string(epochs) + " epochs take " + std::to_string(steps) + " steps", "--epochs",
+                "give fewer epochs or a larger --batch");
+  return static_cast<int>(steps);
+}
+
 TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
   LoadedModel loaded = model_of(request.setup);
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
@@ -169,7 +177,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices);
   run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
-  const int steps = request.epochs > 0 ? request.epochs * static_cast<int>(data.epochs().steps_per_epoch()) : request.steps;
+  const int steps = request.epochs > 0 ? steps_of(request.epochs, data.epochs()) : request.steps;
   TrainingFinished finished;
   checkpoints.go_on(run, steps, finished);
   EpochMean mean;

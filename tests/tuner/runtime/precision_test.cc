@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <utility>
+#include <functional>
 
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -34,32 +34,6 @@ struct ByHand {
     at::autocast::set_autocast_cache_enabled(true);
   }
 };
-
-/// As run_reference(), with forward and loss under autocast and gradients of a scaled loss. For models without batch norms.
-ReferenceStep reference_under_autocast(Model model, const Batch& batch, const std::vector<int>& sizes, at::ScalarType type, double scale) {
-  ReferenceStep step;
-  std::int64_t first = 0;
-  for (std::size_t m = 0; m < sizes.size(); ++m) {
-    RunContext context;
-    context.microbatch = static_cast<int>(m);
-    context.first_sample = first;
-    context.samples = sizes[m];
-    const Batch part = samples_of(batch, first, sizes[m]);
-    at::Tensor loss;
-    {
-      const ByHand autocast(type);
-      loss = model.loss()(forward_all(model, part.inputs, context), part.target);
-    }
-    const double weight = sizes[m] / static_cast<double>(kPrecisionBatch);
-    loss.backward(at::full_like(loss, weight * scale));
-    step.loss += loss.item<double>() * weight;
-    auto& gradients = step.gradients.emplace_back();
-    for (const NamedTensor& parameter : model.parameters())
-      gradients.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), {}));
-    first += sizes[m];
-  }
-  return step;
-}
 
 std::vector<at::Tensor> gradients_of(const Pipeline& pipeline) {
   std::vector<at::Tensor> gradients;
@@ -101,8 +75,11 @@ TEST_P(PrecisionTest, EveryScheduleEqualsTheLoopUnderAutocast) {
     const Batch batch = synthetic_batch(model.sample(), kPrecisionBatch, 3);
     for (const Plan& plan : plans_of(model.size(), precision)) {
       SCOPED_TRACE(std::string(text) + ", " + describe(plan));
-      const ReferenceStep reference = reference_under_autocast(load_model(text, input, 0).model, batch, plan.microbatch_sizes,
-                                                               profiler::computed_type(precision), kScale);
+      const auto under_autocast = [&](const std::function<at::Tensor()>& forward) {
+        const ByHand autocast(profiler::computed_type(precision));
+        return forward();
+      };
+      const ReferenceStep reference = run_reference(load_model(text, input, 0).model, batch, plan.microbatch_sizes, under_autocast, kScale);
       Pipeline pipeline(load_model(text, input, 0).model, plan, {}, shared_core_devices(plan));
       pipeline.set_loss_scale(kScale);
       EXPECT_EQ(pipeline.step(batch.inputs, batch.target).loss, reference.loss);

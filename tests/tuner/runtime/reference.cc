@@ -18,7 +18,7 @@ ReferenceStep run_reference(const std::string& model_text, const std::string& in
   return run_reference(load_model(model_text, input, 0).model, batch, sizes);
 }
 
-ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes) {
+ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes, const RunForward& run, double scale) {
   at::set_num_threads(1);
   const auto parameters = model.parameters();
   const auto total = static_cast<double>(batch.inputs[0].size(0));
@@ -31,9 +31,10 @@ ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<i
     context.first_sample = first;
     context.samples = sizes[m];
     const Batch part = samples_of(batch, first, sizes[m]);
-    const at::Tensor loss = model.loss()(forward_all(model, part.inputs, context), part.target);
+    const auto forward = [&] { return model.loss()(forward_all(model, part.inputs, context), part.target); };
+    const at::Tensor loss = run ? run(forward) : forward();
     const double weight = sizes[m] / total;
-    loss.backward(at::full_like(loss, weight));
+    loss.backward(at::full_like(loss, weight * scale));
     step.loss += loss.item<double>() * weight;
     auto& gradients = step.gradients.emplace_back();
     for (const NamedTensor& parameter : parameters) gradients.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), {}));

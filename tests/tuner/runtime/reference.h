@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +20,11 @@ struct ReferenceStep {
 
 [[nodiscard]] ReferenceStep run_reference(const std::string& model, const std::string& input, const Batch& batch,
                                           const std::vector<int>& sizes);
-[[nodiscard]] ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes);
+/// Runs forward and loss of a micro-batch, in whatever mode the test wants.
+using RunForward = std::function<at::Tensor(const std::function<at::Tensor()>& forward)>;
+/// `scale` multiplies the gradients, not the loss.
+[[nodiscard]] ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes, const RunForward& run = nullptr,
+                                          double scale = 1);
 
 /// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas
 /// by index. Of a split backward, the order of the weight gradients counts for matrices, that of the input gradients for vectors.

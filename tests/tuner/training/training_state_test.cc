@@ -112,6 +112,23 @@ class TrainingStateTest : public ::testing::Test {
 
 const int kLayers = model().size();
 
+TEST_F(TrainingStateTest, KeepsTheScaleOfTheLossAndRefusesOneThatIsNone) {
+  Training training(plan_of(kLayers, "1f1b", 2), makers().front().second);
+  TrainingState state = training_state(training.pipeline, training.all());
+  state.loss_scale = LossScale{512, 7};
+  CheckpointInfo info{"transformer", "", "sgd", 5, kBatch};
+  info.precision = Precision::fp16;
+  save_checkpoint(path("scaled"), info, state);
+  const Checkpoint read = load_checkpoint(latest_checkpoint(path("scaled")));
+  EXPECT_EQ(read.info, info);
+  EXPECT_EQ(read.state.loss_scale, (LossScale{512, 7}));
+  for (const LossScale& damaged : {LossScale{0, 7}, LossScale{-1, 7}, LossScale{512, -1}}) {
+    state.loss_scale = damaged;
+    save_checkpoint(path("damaged"), info, state);
+    EXPECT_THROW((void)load_checkpoint(latest_checkpoint(path("damaged"))), Error);
+  }
+}
+
 TEST_F(TrainingStateTest, GoesOnUnderEveryPlanFromAFile) {
   for (const auto& [name, make] : makers()) {
     SCOPED_TRACE(name);
