@@ -26,10 +26,11 @@ class Insert {
 
  private:
   void bind(int index, const std::string& value) { statement_.bindNoCopy(index, value); }
+  void bind(int index, const char* value) { statement_.bindNoCopy(index, value); }
   void bind(int index, double value) { statement_.bind(index, value); }
   template <class Integer>
   requires std::is_integral_v<Integer>
-  void bind(int index, Integer value) { statement_.bind(index, static_cast<std::int64_t>(value)); }
+  void bind(int index, const Integer& value) { statement_.bind(index, static_cast<std::int64_t>(value)); }
   template <class Value>
   void bind(int index, const std::optional<Value>& value) {
     if (value)
@@ -37,6 +38,9 @@ class Insert {
     else
       statement_.bind(index);
   }
+  /// A value converted to a string here would die before the statement runs.
+  template <class Other>
+  void bind(int index, const Other& value) = delete;
 
   SQLite::Statement statement_;
 };
