@@ -70,7 +70,12 @@ struct AsFastAsOthers {
   std::vector<std::string> plans;  ///< names of baselines, descriptions of others
   double within = 0;               ///< share of the step by which they may differ, with 95 % confidence
 };
-using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines, AsFastAsOthers>;
+/// Options restrict the search, not the baselines.
+struct AskedFor {
+  std::string options;  ///< "--stages 2 --recompute all"
+  Plan plan;            ///< the fastest that they allow
+};
+using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines, AsFastAsOthers, AskedFor>;
 
 // ---- what may be wrong with the recommendation ----
 struct PredictionOff {

@@ -268,6 +268,12 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   return result;
 }
 
+void say_what_was_asked(Recommendation& recommendation, const std::string& asked) {
+  const auto baseline = std::ranges::find(recommendation.baselines, kAskedBaseline, &BaselineResult::name);
+  if (!asked.empty() && baseline != recommendation.baselines.end())
+    recommendation.advice.emplace_back(AskedFor{.options = asked, .plan = baseline->trial.plan});
+}
+
 void warn_of_changes(Recommendation& recommendation, const std::vector<ProfileLayer>& layers) {
   if (auto changed = planner::changed_numerics(recommendation.recommended.trial.plan, layers))
     recommendation.warnings.emplace_back(TrainsOtherwise{std::move(*changed)});

@@ -74,6 +74,9 @@ struct Recommendation {
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
                                                       const std::string& not_benchmarked = {}, Unmeasured unmeasured = {});
 
+/// Adds that baselines are measured whatever the `asked` options are; "" are none.
+void say_what_was_asked(Recommendation& recommendation, const std::string& asked);
+
 /// Adds a warning where training by the recommended plan is not that of one device.
 void warn_of_changes(Recommendation& recommendation, const std::vector<ProfileLayer>& layers);
 

@@ -64,6 +64,7 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
                          unmeasured_plans(finals, trials, known_baselines(summary, trials)));
   if (!found) throw incomplete(study);
   warn_of_changes(*found, profile.layers);
+  say_what_was_asked(*found, summary.asked);
   found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);
 }

@@ -56,6 +56,7 @@ class Tuner {
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()), profile_.precision);
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
+    add_asked();
     first_ = trials_.size();
     const std::vector<std::string> again = plans_to_retry(trials_);
     retry_ = {again.begin(), again.end()};
@@ -63,6 +64,7 @@ class Tuner {
     if (needs_final_ || !retry_.empty() || !std::ranges::all_of(baselines_, [&](const NamedPlan& one) { return settled(one.plan); })) {
       try_baselines();
       explore();
+      choose_asked();
       if (needs_final_ || times_.trials() > 0) {
         remove_old_traces();
         run_final();
@@ -195,6 +197,27 @@ class Tuner {
     return known ? kLeastFinalRounds : kFewFinalRounds;
   }
 
+  /// Baselines do what they do, whatever plans the options allow: the fastest of these is measured beside them.
+  void add_asked() {
+    if (options_.asked.empty() || search_.ranked.empty()) return;
+    baselines_.insert(baselines_.begin(), {kAskedBaseline, search_.ranked.front().plan});
+    choose_asked();
+  }
+
+  /// By the trials so far, where there are any.
+  void choose_asked() {
+    const auto asked = std::ranges::find(baselines_, kAskedBaseline, &NamedPlan::name);
+    if (asked == baselines_.end()) return;
+    std::set<std::string> allowed;
+    for (const Candidate& candidate : search_.ranked) allowed.insert(plan_key(candidate.plan));
+    const Trial* fastest = nullptr;
+    for (const Trial& trial : trials_) {
+      const bool is_allowed = trial.name == kCandidateName || trial.name == kAskedBaseline || allowed.contains(trial.plan_key);
+      if (is_allowed && measured_step(trial) && (fastest == nullptr || *measured_step(trial) < *measured_step(*fastest))) fastest = &trial;
+    }
+    if (fastest != nullptr) asked->plan = fastest->plan;
+  }
+
   void explore() {
     TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
     for (const Trial& trial : trials_)
@@ -312,6 +335,7 @@ class Tuner {
         recommend(finals, single_device_peak(), study_.not_benchmarked(), unmeasured_plans(finals, trials_, result.baselines));
     if (!recommendation) refuse_without_measurement();
     warn_of_changes(*recommendation, profile_.layers);
+    say_what_was_asked(*recommendation, options_.asked);
     result.recommendation = std::move(*recommendation);
     result.kind_facts = kind_facts(space_, search_, CostModel(profile_));
     result.kind_facts.other_devices = other_devices(limited(space_, kOutlookShare * options_.budget_s), profile_);

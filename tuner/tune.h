@@ -20,6 +20,7 @@ struct TuneOptions {
   double target_percent = 1;    ///< stop exploring when no untried plan can be faster by more
   std::optional<Plan> current;  ///< the user's plan, measured as baseline `current`
   SearchSpace space;            ///< devices, caps, batch, what may vary
+  std::string asked;            ///< options that restrict the space, for people; where given, its fastest plan is baseline `asked_for`
 };
 
 /// What a tuning run needs from outside; each has a fake in the tests.

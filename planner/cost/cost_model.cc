@@ -119,6 +119,8 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
         std::all_of(points_.begin() + first_point, points_.end(), [](const Point& point) { return point.held_bytes >= 0; }));
   }
   curve_starts_.push_back(points_.size());
+  parameters_before_.push_back(0);
+  for (const ProfileLayer& layer : profile_.layers) parameters_before_.push_back(parameters_before_.back() + layer.parameters_bytes);
   add_boundaries();
   add_links();
   forbid_cuts();
@@ -301,8 +303,9 @@ double CostModel::reduce_seconds(int device, int layer, int replicas, int summin
 }
 
 std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const {
-  std::int64_t bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) bytes += profile_.layers[as_index(layer)].parameters_bytes;
+  std::int64_t bytes = parameters_before_[as_index(last_layer)] - parameters_before_[as_index(first_layer)];
+  for (const TiedParameters& tied : profile_.tied_parameters)
+    if (tied.earlier_layer >= first_layer && tied.layer < last_layer) bytes -= tied.bytes;
   return bytes;
 }
 

@@ -134,6 +134,7 @@ class CostModel {
   /// whole nanoseconds. It cannot see: copies of gradients and parameters between the memories of GPUs.
   [[nodiscard]] double reduce_seconds(int device, int layer, int replicas, int summing) const;
 
+  /// Bytes of the parameters of layers [first, last) in one stage: those that several of them share count once.
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t saved_activation_bytes(int device, int first_layer, int last_layer, int samples) const;
@@ -235,12 +236,13 @@ class CostModel {
   std::vector<int> weights_;     ///< likewise
   bool is_chain_ = true;
   std::vector<ProfileTensor> tensors_;
-  std::vector<TensorSize> made_;       ///< per layer
-  std::vector<bool> reads_inputs_;     ///< likewise
-  std::vector<TensorSize> outputs_;    ///< by layer that the cut lies before; nothing at both ends
-  std::vector<TensorSize> gradients_;  ///< likewise
-  std::vector<int> link_of_;           ///< [source * devices + destination]: index into Profile::links, -1: not known
-  std::vector<bool> may_cut_;          ///< by layer
+  std::vector<TensorSize> made_;                 ///< per layer
+  std::vector<bool> reads_inputs_;               ///< likewise
+  std::vector<TensorSize> outputs_;              ///< by layer that the cut lies before; nothing at both ends
+  std::vector<TensorSize> gradients_;            ///< likewise
+  std::vector<int> link_of_;                     ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::vector<bool> may_cut_;                    ///< by layer
+  std::vector<std::int64_t> parameters_before_;  ///< of the layers before each one, tied weights in every layer; one more at the end
   std::int64_t input_bytes_per_sample_ = 0;
   std::int64_t loss_bytes_ = 0;
   Load per_sample_;  ///< upper bound over all plans

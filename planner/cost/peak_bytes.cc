@@ -125,6 +125,7 @@ class DevicePeak {
     if (input != first) {
       std::int64_t early = 0;
       for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) early += planner::unsplit_bytes(cost_, layer);
+      early = std::min(early, bytes);  // tied weights count in each of their layers
       const int at = static_cast<int>(input - actions.begin());
       held_.add({at, end, early, planner::Holding::kGradients, at});
       bytes -= early;

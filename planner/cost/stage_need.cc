@@ -7,6 +7,23 @@
 namespace mptune::planner {
 namespace {
 
+// Gradients of tied weights while `layer` runs, in a backward of the layers [first, last). Autograd keeps the gradient that a later layer
+// made until an earlier one has made its own, and sums both into a third tensor.
+struct TiedGradients {
+  std::int64_t waiting = 0;  // made by layers behind this one
+  std::int64_t sums = 0;     // of these and what this layer makes
+};
+
+TiedGradients tied_gradients(const CostModel& cost, int first, int last, int layer) {
+  TiedGradients gradients;
+  for (const TiedParameters& tied : cost.profile().tied_parameters) {
+    if (tied.earlier_layer < first || tied.layer >= last) continue;
+    if (tied.earlier_layer <= layer && layer < tied.layer) gradients.waiting += tied.bytes;
+    if (tied.earlier_layer == layer) gradients.sums += tied.bytes;
+  }
+  return gradients;
+}
+
 class StageLayers {
  public:
   StageLayers(const CostModel& cost, int device, int first, int last, int samples)
@@ -25,6 +42,11 @@ class StageLayers {
       need.input = need.weight = cost_.workspace_bytes(device_, first_, last_, samples_);
       need.first_weight = need.weight + cost_.parameters_bytes(first_, last_);
     }
+    // One of the gradients waits for the other, in a sum of its own; the first ones count the waiting one, or the sum, already.
+    std::int64_t tied = 0;
+    for (int layer = first_; layer < last_; ++layer) tied += tied_gradients(cost_, first_, last_, layer).sums;
+    need.weight += 2 * tied;
+    need.first_weight += tied;
     return need;
   }
 
@@ -41,14 +63,15 @@ class StageLayers {
   }
 
   void add_whole(StageNeed& need) const {
-    std::int64_t kept = 0, gradients = cost_.parameters_bytes(first_, last_), forward = 0, backward = 0, first_backward = 0;
+    std::int64_t kept = 0, forward = 0, backward = 0, first_backward = 0;
     for (int layer = first_; layer < last_; ++layer) {
       const std::int64_t workspace = cost_.workspace_bytes(device_, layer, layer + 1, samples_);
       kept += saved(layer, layer + 1);
       forward = std::max(forward, kept + workspace);
       const std::int64_t before = kept - dropped(layer) + gradient_behind(layer);
-      backward = std::max(backward, before + workspace);
-      gradients -= cost_.parameters_bytes(layer, layer + 1);
+      const TiedGradients tied = tied_gradients(cost_, first_, last_, layer);
+      backward = std::max(backward, before + workspace + tied.waiting + tied.sums);
+      const std::int64_t gradients = cost_.parameters_bytes(layer + 1, last_) + tied.sums;
       first_backward = std::max(first_backward, before + gradients + cost_.first_backward_bytes(device_, layer, samples_));
     }
     need.saved = kept - dropped(last_ - 1);
@@ -71,7 +94,8 @@ class StageLayers {
     return most;
   }
 
-  // In any order of the layers: those whose gradients take more than they hold may come first.
+  // In any order of the layers: those whose gradients take more than they hold may come first. Those of tied weights count in every layer
+  // that makes them.
   [[nodiscard]] std::int64_t most_of_weight_gradients(std::int64_t held, bool first) const {
     std::int64_t more = 0, running = 0;
     for (int layer = first_; layer < last_; ++layer) {

@@ -13,6 +13,9 @@ namespace mptune::planner {
 ///     first backward     likewise, W that of a backward that makes gradients, and the gradients of the parameters behind l
 ///     input gradients    what a backward needs, and what the layers behind l hold for their weight gradients
 ///     weight gradients   held(first .. last) + W(l); the first ones, also gradients of parameters, in the order that needs most
+///
+/// Tied weights: a whole backward, and the weight gradients of a split one, also hold the gradient that a later layer has made until the
+/// earlier one's is added to it.
 struct StageNeed {
   std::int64_t saved = 0;    ///< from the forward to the backward
   std::int64_t held = 0;     ///< between the parts of a split backward

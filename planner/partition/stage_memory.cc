@@ -35,13 +35,9 @@ StageMemory::Sums StageMemory::sums(int stage) const {
   const Profile& profile = cost_.profile();
   const int device = cost_.device_index(plan_.devices[as_index(plan_.stages[as_index(stage)].devices.front())]);
   const int samples = *std::min_element(plan_.microbatch_sizes.begin(), plan_.microbatch_sizes.end());
-  Sums sums{{0}, {0}, {0}, {0}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
+  Sums sums{{0}, {0}, {0}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
-    const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
-    const auto state = static_cast<std::int64_t>(profile.optimizer_state_factor * static_cast<double>(parameters));
-    const std::int64_t buffers = profile.layers[as_index(layer)].buffers_bytes;
-    sums.owned.push_back(sums.owned.back() + parameters + state + buffers);
-    sums.gradients.push_back(sums.gradients.back() + parameters);
+    sums.buffers.push_back(sums.buffers.back() + profile.layers[as_index(layer)].buffers_bytes);
     sums.saved.push_back(sums.saved.back() + cost_.saved_activation_bytes(device, layer, layer + 1, samples));
     const bool dropped = layer + 1 < cost_.layers() && !cost_.keeps_output(device, layer);
     sums.dropped.push_back(dropped ? cost_.boundary_bytes(layer + 1, samples, false) : 0);
@@ -55,8 +51,10 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
   const auto b = as_index(last);
   const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
   const std::int64_t saved = std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);
-  return sums.owned[b] - sums.owned[a] +
-         std::max(flights(sums.in_flight) * saved, sums.gradients[b] - sums.gradients[a] + flights(sums.in_flight_later) * saved);
+  const std::int64_t parameters = cost_.parameters_bytes(first, last);
+  const auto state = static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
+  return parameters + state + sums.buffers[b] - sums.buffers[a] +
+         std::max(flights(sums.in_flight) * saved, parameters + flights(sums.in_flight_later) * saved);
 }
 
 std::int64_t StageMemory::least_excess(int stage, int first, int last) const {

@@ -35,10 +35,9 @@ class StageMemory {
 
  private:
   struct Sums {
-    std::vector<std::int64_t> owned;      // before each layer
-    std::vector<std::int64_t> gradients;  // likewise, of the parameters
-    std::vector<std::int64_t> saved;      // likewise, of one micro-batch of the smallest size
-    std::vector<std::int64_t> dropped;    // of that, the output of the layer before, if the layer's backward does not need it
+    std::vector<std::int64_t> buffers;  // before each layer
+    std::vector<std::int64_t> saved;    // likewise, of one micro-batch of the smallest size
+    std::vector<std::int64_t> dropped;  // of that, the output of the layer before, if the layer's backward does not need it
     std::int64_t in_flight = 1;
     std::int64_t in_flight_later = 1;  // once there are gradients
   };

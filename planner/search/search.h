@@ -199,7 +199,8 @@ struct PlanOptions {
 /// Throws Error unless the counts are positive and add up to `devices`.
 void check_replicas(const std::vector<int>& replicas, int devices);
 
-/// Names of baselines, as studies and JSON have them. `current` is the user's own plan.
+/// Names of baselines, as studies and JSON have them. `current` is the user's own plan, `asked_for` the fastest that a restricted search
+/// allows.
 inline constexpr const char* kSingleDeviceBaseline = "single_device";
 inline constexpr const char* kAllCoresBaseline = "all_cores";
 inline constexpr const char* kAllCoresChannelsLastBaseline = "all_cores_channels_last";
@@ -207,12 +208,13 @@ inline constexpr const char* kNaiveBaseline = "naive_model_parallel";
 inline constexpr const char* kPipelineBaseline = "default_pipeline";
 inline constexpr const char* kDataParallelBaseline = "data_parallel";
 inline constexpr const char* kCurrentBaseline = "current";
+inline constexpr const char* kAskedBaseline = "asked_for";
 
 struct NamedPlan {
   std::string name;
   Plan plan;
 };
-/// The plans that every tuning run measures: all of these names but `current`; all_cores where the space has such a device,
+/// The plans that every tuning run measures: all of these names but `current` and `asked_for`; all_cores where the space has such a device,
 /// all_cores_channels_last where it also has that memory format. Those that can't exist (more stages than layers, batch smaller than
 /// replicas) are left out.
 [[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision = Precision::float32);

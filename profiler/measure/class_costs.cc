@@ -27,7 +27,7 @@ double timed_on(Device& device, const std::function<void()>& work) {
 }
 
 /// Measures costs that do not depend on the micro-batch: per action, per step, per byte of parameters.
-void measure_fixed_costs(Bench& bench, OptimizerKind optimizer_kind, DeviceClass& device_class) {
+void measure_fixed_costs(Bench& bench, const OptimizerChoice& optimizer_choice, DeviceClass& device_class) {
   bench.worker->run([&] {
     Device& device = bench.worker->device();
     device_class.action_seconds = action_overhead_seconds();
@@ -37,7 +37,7 @@ void measure_fixed_costs(Bench& bench, OptimizerKind optimizer_kind, DeviceClass
     double bytes = 0;
     for (const at::Tensor& parameter : parameters) bytes += static_cast<double>(parameter.nbytes());
     if (bytes == 0) return;
-    auto optimizer = make_optimizer(optimizer_kind, 1e-12, parameters);
+    auto optimizer = make_optimizer(optimizer_choice, 1e-12, parameters);
     optimizer->step();
     device_class.optimizer_seconds_per_byte = timed_on(device, [&] { optimizer->step(); }) / bytes;
     const at::NoGradGuard no_grad;

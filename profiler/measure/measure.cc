@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/activity.h"
@@ -189,6 +192,23 @@ std::vector<DeviceSpec> started_with(const MeasureOptions& options, const std::v
   return devices;
 }
 
+std::vector<TiedParameters> tied_parameters(const Model& model) {
+  std::map<std::pair<int, int>, std::int64_t> bytes;
+  std::map<std::string, int> last_user;
+  for (int layer = 0; layer < model.size(); ++layer) {
+    const Layer& described = *model.layers()[as_index(layer)].layer;
+    if (!described.shares_by_name()) continue;
+    for (const NamedTensor& parameter : described.parameters()) {
+      const auto [user, first] = last_user.try_emplace(parameter.name, layer);
+      if (!first) bytes[{layer, user->second}] += static_cast<std::int64_t>(parameter.tensor.nbytes());
+      user->second = layer;
+    }
+  }
+  std::vector<TiedParameters> tied;
+  for (const auto& [layers, size] : bytes) tied.push_back({layers.first, layers.second, size});
+  return tied;
+}
+
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
   Profile profile;
   profile.model = model.name();
@@ -196,6 +216,7 @@ Profile describe_profile(const Model& model, const MeasureOptions& options) {
   profile.input = model.input_text();
   profile.batch = options.batch;
   profile.layers = describe_layers(model);
+  profile.tied_parameters = tied_parameters(model);
   profile.optimizer_state_factor = optimizer_state_factor(options.optimizer);
   profile.fingerprint.model = model.fingerprint();
   profile.fingerprint.input = model.input_text();

@@ -6,8 +6,8 @@
 
 #include "profiler/base/device_pool.h"
 #include "profiler/base/device_spec.h"
+#include "profiler/base/optimizer_choice.h"
 #include "profiler/device/device_list.h"
-#include "profiler/measure/training_kinds.h"
 #include "profiler/model/model.h"
 #include "profiler/trace/profile.h"
 
@@ -20,7 +20,7 @@ struct MeasureOptions {
   LinkThrottle link;
   std::vector<std::int64_t> memory_bytes;  ///< caps by device, copied to the profile; measuring itself is not capped
   int batch = 0;
-  OptimizerKind optimizer = OptimizerKind::sgd;
+  OptimizerChoice optimizer;
   bool channels_last = false;     ///< also measures layers in channels_last, if the model has convolutions
   bool replaced_kernels = false;  ///< also measures layers of CPU devices with slow kernels replaced, at the sizes that would take them
   std::vector<int> threads;       ///< also measures CPU devices of more cores with so many intra-op threads

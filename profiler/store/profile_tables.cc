@@ -75,6 +75,9 @@ void write_layers(SQLite::Database& database, const Profile& profile) {
   row = 0;
   Insert cut(database, "INSERT INTO MPTUNE_FORBIDDEN_CUT VALUES (?, ?, ?)");
   for (const ForbiddenCut& c : profile.forbidden_cuts) cut(row++, c.layer, c.reason);
+  row = 0;
+  Insert tied(database, "INSERT INTO MPTUNE_TIED_PARAMETERS VALUES (?, ?, ?, ?)");
+  for (const TiedParameters& t : profile.tied_parameters) tied(row++, t.layer, t.earlier_layer, t.bytes);
 }
 
 void write_machine(SQLite::Database& database, const Profile& profile) {
@@ -160,6 +163,25 @@ auto& at(Container& container, std::int64_t index, const char* what) {
   return container[as_index(index)];
 }
 
+// No layer shares more than it has, with earlier or with later layers, so no range of layers has less than nothing.
+void read_tied_parameters(SQLite::Database& database, Profile& profile) {
+  if (!has_table(database, "MPTUNE_TIED_PARAMETERS")) return;
+  std::vector<std::int64_t> before(profile.layers.size()), after(profile.layers.size());
+  const auto share = [&](std::int64_t& shared, std::int64_t layer, std::int64_t bytes) {
+    shared += bytes;
+    if (shared > profile.layers[as_index(layer)].parameters_bytes) throw BadContent("a layer shares more parameters than it has");
+  };
+  Rows tied(database, "SELECT layer, earlier_layer, bytes FROM MPTUNE_TIED_PARAMETERS ORDER BY position");
+  while (tied.next()) {
+    require_below_limit(profile.tied_parameters, kMostProfileEdges, "pairs of layers that share parameters");
+    const std::int64_t layer = tied.integer(0), earlier = tied.integer(1), bytes = count(tied, 2, "the size of shared parameters");
+    if (earlier >= layer) throw BadContent("a layer shares parameters with one that does not come before it");
+    share(at(before, layer, "a layer that shares parameters"), layer, bytes);
+    share(at(after, earlier, "a layer that shares parameters"), earlier, bytes);
+    profile.tied_parameters.push_back({tied.as<int>(0), tied.as<int>(1), bytes});
+  }
+}
+
 void read_layers(SQLite::Database& database, Profile& profile) {
   const bool unsplit = has_column(database, "MPTUNE_LAYER", "unsplit_bytes");
   const bool written = has_column(database, "MPTUNE_LAYER", "written_buffer");
@@ -191,6 +213,7 @@ void read_layers(SQLite::Database& database, Profile& profile) {
     profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), count(edge, 2, "the size of an edge"), count(edge, 3, "the size of an edge"),
                              edge.integer(4) != 0, edge.integer(5) != 0});
   }
+  read_tied_parameters(database, profile);
   if (!has_table(database, "MPTUNE_FORBIDDEN_CUT")) return;
   Rows cut(database, "SELECT layer, reason FROM MPTUNE_FORBIDDEN_CUT ORDER BY position");
   while (cut.next()) {

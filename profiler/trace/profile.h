@@ -97,6 +97,15 @@ struct ProfileLayer {
   bool operator==(const ProfileLayer&) const = default;
 };
 
+/// Parameters that a layer shares with an earlier one (tied weights); where several earlier ones share the same, with the nearest.
+/// A device has them once for all layers of a stage.
+struct TiedParameters {
+  int layer = 0;
+  int earlier_layer = 0;
+  std::int64_t bytes = 0;  ///< counted in parameters_bytes of both layers
+  bool operator==(const TiedParameters&) const = default;
+};
+
 /// Data that flows from one layer to another.
 struct LayerEdge {
   int from = 0;
@@ -164,12 +173,13 @@ struct Profile {
   std::vector<ProfileLayer> layers;
   std::vector<LayerEdge> edges;  ///< from < to; a chain has the edges i -> i + 1
   std::vector<ForbiddenCut> forbidden_cuts;
+  std::vector<TiedParameters> tied_parameters;
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;
   std::vector<LinkCost> links;
   std::vector<LayerOperator> operators;      ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
   Precision precision = Precision::float32;  ///< that the layers computed in
-  double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 2 for adam
+  double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 1 with momentum, 2 for adam
   double co_running_slowdown = 1;            ///< geometric mean of busy over alone time, over all layers and sizes
   Fingerprint fingerprint;
   bool operator==(const Profile&) const = default;

@@ -2,12 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "planner/plan_file.h"
@@ -23,6 +19,7 @@
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/step_log.h"
+#include "reports/cli/training_options.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
@@ -34,7 +31,6 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kMostSteps = 50;
-constexpr int kEvery = 100;  // steps between two checkpoints
 
 struct RunCommand {
   ModelOptions model;
@@ -42,8 +38,7 @@ struct RunCommand {
   PlanChoice choice;
   StepOptions step;
   bool names_devices = false;
-  std::string steps, epochs, validation, load, save, checkpoint, every, clip_norm, csv;
-  bool skip_non_finite = false, drop_last = false;
+  TrainingOptions training;
 };
 
 /// What is trained.
@@ -147,7 +142,7 @@ tuner::TrainingFinished train(const tuner::TrainRequest& request, const std::str
 
 tuner::TrainingFinished train_within_memory(const RunCommand& command, const tuner::TrainRequest& request, const Session& session) {
   try {
-    return train(request, command.csv, session);
+    return train(request, command.training.csv, session);
   } catch (const tuner::PlanFailed& failed) {
     if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
       throw ran_out_of_plan(failed, *memory, request.plan, training_spec(command.model, command.devices, command.step));
@@ -168,17 +163,6 @@ std::vector<MemoryRow> memory_of(const tuner::TrainingFinished& finished, const 
   return rows;
 }
 
-/// Checkpoints make a training longer than what a narrow interval takes.
-void check_checkpoint_options(const RunCommand& command) {
-  if (command.checkpoint.empty() && !command.every.empty())
-    throw Error("there is no folder for checkpoints", "--every", "give --checkpoint, too");
-  if (!command.checkpoint.empty() && command.steps.empty() && command.epochs.empty())
-    throw Error("the training has no end", "--checkpoint", "give --steps or --epochs, which count those of earlier runs, too");
-  std::error_code ignored;
-  if (std::filesystem::exists(command.checkpoint, ignored) && !std::filesystem::is_directory(command.checkpoint, ignored))
-    throw Error("the path is no folder", command.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
-}
-
 void check_result(const tuner::TrainingFinished& finished, const std::string& model) {
   if (finished.step_s.empty())
     throw Error("mptune-worker reported no step", model, "make sure that both programs are of the same build", ExitCode::internal);
@@ -187,50 +171,9 @@ void check_result(const tuner::TrainingFinished& finished, const std::string& mo
       throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
 }
 
-/// A safetensors file begins with a length of 8 bytes and a JSON object.
-bool is_safetensors_file(const std::string& path) {
-  std::array<char, 9> start{};
-  std::ifstream in(path, std::ios::binary);
-  return in.read(start.data(), start.size()) && start[8] == '{';
-}
-
 /// Files that the command reads: no output replaces them.
 std::vector<std::string> inputs_of(const RunCommand& command) {
-  return {command.model.model, plan_path(command), command.step.data, command.validation};
-}
-
-void check_files(const RunCommand& command) {
-  std::error_code ignored;
-  if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored))
-    throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
-  if (!command.save.empty()) {
-    // Replaces any state dict (a zip archive or a safetensors file) without --force: training usually goes on from a file and saves to it.
-    check_output(command.save, "PK", is_safetensors_file(command.save), inputs_of(command));
-  }
-  if (!command.csv.empty()) check_output(command.csv, StepLog::kMagic, false, inputs_of(command));
-}
-
-/// Samples and how often they are taken.
-void set_data(const RunCommand& command, tuner::TrainRequest& request) {
-  if (!command.steps.empty() && !command.epochs.empty())
-    throw Error("steps and epochs are both given", "--epochs", "leave --steps or --epochs out");
-  request.epochs = static_cast<int>(parse_whole(command.epochs, "--epochs", 1, 1000000, 0));
-  request.drop_last = command.drop_last;
-  if (command.validation.empty()) return;
-  std::error_code ignored;
-  if (std::filesystem::exists(command.validation, ignored)) {
-    request.validation_data = command.validation;
-    return;
-  }
-  const bool percent = command.validation.ends_with('%');
-  const std::string number = command.validation.substr(0, command.validation.size() - (percent ? 1 : 0));
-  double value = 0;
-  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
-  value /= percent ? 100 : 1;
-  if (failed != std::errc() || end != number.data() + number.size() || !(value > 0 && value < 1))
-    throw Error("'" + command.validation + "' is no file and no share of the samples", "--validation",
-                "give a file or folder like --data's, or a share such as 0.1 or 10%");
-  request.validation_share = value;
+  return {command.model.model, plan_path(command), command.step.data};
 }
 
 planner::Json text_or_null(const std::string& text) {
@@ -305,24 +248,13 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
   }
   text += epochs_text(finished.epochs, session);
   if (!finished.checkpoint.empty()) text += "checkpoint " + printable(finished.checkpoint) + "\n";
-  session.result(text + (command.save.empty() ? "" : "saved   " + printable(command.save) + "\n"), json);
+  session.result(text + (command.training.save.empty() ? "" : "saved   " + printable(command.training.save) + "\n"), json);
 }
 
 int run_run(const RunCommand& command, const Session& session) {
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
-  const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
-  check_files(command);
-  check_checkpoint_options(command);
-  tuner::TrainRequest request;
-  request.steps = steps;
-  request.load = command.load;
-  request.save = command.save;
-  request.checkpoint = command.checkpoint;
-  if (!command.checkpoint.empty()) request.every = static_cast<int>(parse_whole(command.every, "--every", 1, 100000000, kEvery));
-  request.clip_norm = parse_number(command.clip_norm, "--clip-norm", 0, 1e30, 0);
-  request.skip_non_finite = command.skip_non_finite;
-  set_data(command, request);
+  tuner::TrainRequest request = training_request(command.training, inputs_of(command));
   const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
   request.setup = chosen.setup;
   request.plan = chosen.file.plan;
@@ -342,42 +274,7 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_device_options(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   add_step_options(*app, command->step);
-  app->add_option("--steps", command->steps, "training steps; default: until the 95 % interval of the step time is narrow, at most 50")
-      ->type_name("N")
-      ->group(kStepGroup);
-  const auto add_file = [&](const char* name, std::string& path, const char* help, const char* group) {
-    offer_values(*app->add_option(name, path, help)->type_name("FILE")->group(group), {kFileValue});
-  };
-  add_file("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors; default: weights from the seed",
-           kStepGroup);
-  app->add_option("--epochs", command->epochs, "passes over the samples of --data, in place of --steps; each in an order of its own")
-      ->type_name("N")
-      ->group(kStepGroup);
-  app->add_flag("--drop-last", command->drop_last, "leave out an epoch's last step where fewer samples than a batch are left")
-      ->group(kStepGroup);
-  offer_values(*app->add_option("--validation", command->validation,
-                                "samples to evaluate after each epoch: a file or folder like --data's, or a share of its samples, such as "
-                                "10%, kept apart")
-                    ->type_name("PATH|SHARE")
-                    ->group(kStepGroup),
-               {kFileValue});
-  app->add_option("--clip-norm", command->clip_norm, "most that the norm of all gradients may be, over all devices; default: any")
-      ->type_name("X")
-      ->group(kStepGroup);
-  app->add_flag("--skip-non-finite", command->skip_non_finite,
-                "leave out the optimizer's step on all devices where a gradient is not finite, instead of ending there")
-      ->group(kStepGroup);
-  offer_values(*app->add_option("--checkpoint", command->checkpoint,
-                                "folder of checkpoints: training goes on from the latest, under any plan, and adds more")
-                    ->type_name("FOLDER")
-                    ->group(kOutputGroup),
-               {kFileValue});
-  app->add_option("--every", command->every, "steps between two checkpoints; default: 100; one more follows the last step")
-      ->type_name("N")
-      ->group(kOutputGroup);
-  add_file("--csv", command->csv, "CSV file with a row per step: epoch, loss, time, and after each epoch validation loss and accuracy",
-           kOutputGroup);
-  add_file("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format", kOutputGroup);
+  add_training_options(*app, command->training);
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
       "--devices cpu:0,cpu:1 --schedule naive");

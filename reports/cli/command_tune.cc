@@ -100,6 +100,7 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   // Some of it is known only when the layers have run.
   options.space = planner::suited_space(space, model.layers);
   options.space.look_beyond = false;
+  options.asked = command.choice.given();
   check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {
     const PlanFile file = present_plan(command);
@@ -276,7 +277,8 @@ int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study
                                     .training = training,
                                     .kinds = result.kind_facts,
                                     .stages_per_device = result.search.stages_per_device,
-                                    .baselines = result.baselines};
+                                    .baselines = result.baselines,
+                                    .asked = options.asked};
   study.set_summary(summary);
   StudyReport report = report_of_study(study, summary, result.recommendation, profile);
   report.report_file = study.report_path();

@@ -87,7 +87,9 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
     return command.add_option(name, value, help)->type_name(type)->group(kStepGroup);
   };
-  offer_values(*add("--optimizer", options.optimizer, "NAME", "sgd, adam or adamw; default: sgd"), profiler::optimizer_names());
+  offer_values(*add("--optimizer", options.optimizer, "NAME",
+                    "sgd, adam or adamw; sgd:momentum=0.9:weight_decay=1e-4 and adamw:beta2=0.95:decay=matrices say more; default: sgd"),
+               optimizer_names());
   add("--lr", options.learning_rate, "X", "learning rate; default: 0.01 for sgd, 0.001 for adam and adamw");
   offer_values(
       *add("--loss", options.loss, "NAME",
@@ -208,7 +210,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   }
   if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0)
     setup.memory_bytes[setup.whole_machine] = cap;
-  setup.optimizer = profiler::parse_optimizer(step.optimizer);
+  setup.optimizer = parse_optimizer(step.optimizer);
   if (!step.loss.empty() && step.loss != "model") setup.loss = text_of(parse_loss(step.loss));
   setup.precision = parse_precision(step.precision);
   setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);

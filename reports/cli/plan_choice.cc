@@ -210,11 +210,24 @@ void check_one_plan(bool options_given, const std::string& where) {
   if (options_given) throw Error("a plan file and options of a plan are both given", where, "leave one of them out");
 }
 
-bool PlanChoice::any() const {
-  for (const std::string* text :
-       {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas, &memory_format, &threads})
-    if (!text->empty()) return true;
-  return exact || keep_numerics;
+std::string PlanChoice::given() const {
+  const std::pair<const char*, const std::string*> texts[] = {{"--stages", &stages},
+                                                              {"--virtual", &virtual_stages},
+                                                              {"--cuts", &cuts},
+                                                              {"--microbatches", &microbatches},
+                                                              {"--split-size", &split_size},
+                                                              {"--schedule", &schedule},
+                                                              {"--recompute", &recompute},
+                                                              {"--replicas", &replicas},
+                                                              {"--memory-format", &memory_format},
+                                                              {"--threads", &threads}};
+  std::string all;
+  const auto add = [&](const std::string& option) { all += (all.empty() ? "" : " ") + option; };
+  for (const auto& [name, text] : texts)
+    if (!text->empty()) add(std::string(name) + " " + *text);
+  if (exact) add("--exact");
+  if (keep_numerics) add("--keep-numerics");
+  return all;
 }
 
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {

@@ -22,8 +22,10 @@ struct PlanChoice {
   bool keep_numerics = false;  ///< likewise
   std::string plan;
   bool strict = false;
-  /// True if any option but `plan` and `strict` is given.
-  [[nodiscard]] bool any() const;
+  /// Every option but `plan` and `strict` that is given, as typed: "--stages 2 --recompute all".
+  [[nodiscard]] std::string given() const;
+  /// True if any of these is given.
+  [[nodiscard]] bool any() const { return !given().empty(); }
   /// True unless other plans than those in channels_last are asked for.
   [[nodiscard]] bool allows_channels_last() const { return !exact && memory_format != name_of(MemoryFormat::contiguous); }
   /// True unless gradients are to be exact.

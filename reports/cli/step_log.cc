@@ -12,7 +12,7 @@
 namespace mptune::reports {
 namespace {
 
-constexpr const char* kColumns = "step,epoch,samples,loss,step_s,validation_loss,accuracy\n";
+constexpr const char* kColumns = "step,epoch,samples,loss,step_s,validation_loss,accuracy,learning_rate\n";
 
 /// What is not known or not finite is left empty.
 std::string cell(const std::optional<double>& value) {
@@ -59,8 +59,8 @@ void StepLog::finish() {
   if (!step_) return;
   const tuner::EpochFinished epoch = std::exchange(epoch_, {});
   const tuner::Trained step = *std::exchange(step_, std::nullopt);
-  write(fmt::format("{},{},{},{},{},{},{}\n", step.step, step.epoch, step.samples, cell(step.loss), cell(step.step_s),
-                    cell(epoch.validation_loss), cell(epoch.accuracy)));
+  write(fmt::format("{},{},{},{},{},{},{},{}\n", step.step, step.epoch, step.samples, cell(step.loss), cell(step.step_s),
+                    cell(epoch.validation_loss), cell(epoch.accuracy), cell(step.learning_rate)));
 }
 
 }  // namespace mptune::reports

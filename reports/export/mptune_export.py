@@ -8,6 +8,10 @@ The model is exported in training form, for any number of samples in the first d
 things (a custom autograd.Function, random numbers of Python or numpy). So the program's loss, gradients and buffers are compared with those
 of the model. The file keeps that reference, and mptune check compares it with the same step in C++.
 
+Some models of Hugging Face's transformers hold lines that torch.export can't take. While such a model is exported, these lines compute the
+same in another way: attention masks without torch.vmap; no random number for layers that are left out with probability 0 (layerdrop); the
+GELU of BLOOM, whose gradient autograd finds.
+
 The reference is extra/mptune.json of the archive, schema mptune.export/1: one forward and backward of the archive's sample inputs, in
 training mode, with `threads` threads, after torch.manual_seed(`seed`).
 
@@ -36,6 +40,7 @@ import random
 import sys
 import tempfile
 import traceback
+import types
 import warnings
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -108,12 +113,13 @@ def export(
     _check_path(file)
     _check_model(model)
     samples = _samples_of((inputs, kwargs))
-    with _training(model):
+    with _training(model), _recipes(model):
         subject = _with_loss(model, loss, inputs, kwargs) if loss is not None else copy.copy(model)
         reference = _eager_step(subject, inputs, kwargs)
         if loss is not None:
             _check_loss(model, loss, inputs, kwargs, samples)
         program = _export(subject, inputs, kwargs, samples)
+        _check_operators(program)
         _check_program(program, reference, inputs, kwargs)
     _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device), allow_nan=False)})
     return program
@@ -158,6 +164,73 @@ def _training(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+class _Torch:
+    """The module torch for a module of transformers whose layers draw a number to decide whether they run: it is always the largest."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def rand(*size: Any, **options: Any) -> Any:
+        return 1.0 if size == ([],) and not options else torch.rand(*size, **options)
+
+
+@contextlib.contextmanager
+def _recipes(model: torch.nn.Module) -> Iterator[None]:
+    """Replaces lines of Hugging Face models that torch.export can't take by others that compute the same, until the end."""
+    ours = [module for module in model.modules() if type(module).__module__.startswith("transformers.models.")]
+    _check_random_layers([module for module in ours if module.training])
+    with contextlib.ExitStack() as stack:
+        for name in {type(module).__module__ for module in ours}:
+            stack.enter_context(_replaced(sys.modules[name], torch=_Torch()))
+        masks = sys.modules.get("transformers.masking_utils")
+        if ours and hasattr(masks, "_vmap_for_bhqkv"):
+            stack.enter_context(_replaced(masks, _vmap_for_bhqkv=_over_indices, TransformGetItemToIndex=contextlib.nullcontext))
+        bloom = sys.modules.get("transformers.models.bloom.modeling_bloom")
+        if any(type(module).__name__ == "BloomGelu" for module in ours) and hasattr(bloom, "bloom_gelu_forward"):
+            plain = types.SimpleNamespace(apply=bloom.bloom_gelu_forward)  # type: ignore[union-attr]
+            stack.enter_context(_replaced(bloom, GeLUFunction=plain))
+        yield
+
+
+def _check_random_layers(modules: list[torch.nn.Module]) -> None:
+    """Refuses what a program can't do: choose its layers, or parts of its inputs, by random numbers outside of torch's operators."""
+    for module in modules:
+        config, name = getattr(module, "config", None), type(module).__name__
+        for option, value in vars(config).items() if config is not None else ():
+            if option.endswith("layerdrop") and isinstance(value, float) and value > 0:
+                raise ExportError("the model leaves out layers at random", f"config.{option} = {value} of {name}", f"set config.{option} = 0")
+        if getattr(config, "apply_spec_augment", False) and hasattr(module, "_mask_hidden_states"):
+            if config.mask_time_prob > 0 or config.mask_feature_prob > 0:  # type: ignore[union-attr]
+                remedy = "set config.apply_spec_augment = False, and mask the inputs in the data loader"
+                raise ExportError("the model masks its inputs with numbers of numpy", f"SpecAugment of {name}", remedy)
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, **attributes: Any) -> Iterator[None]:
+    before = {name: getattr(module, name) for name in attributes if hasattr(module, name)}
+    for name in before:
+        setattr(module, name, attributes[name])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+
+
+def _over_indices(function: Callable[..., torch.Tensor], bh_indices: bool = True) -> Callable[..., torch.Tensor]:
+    """What nested torch.vmap gives: the mask function for every sample, head, query and key."""
+
+    def mask(*indices: Optional[torch.Tensor]) -> torch.Tensor:
+        count = len(indices)
+        spread = [None if index is None else index.view([-1 if i == j else 1 for j in range(count)]) for i, index in enumerate(indices)]
+        sizes = [1 if index is None else index.shape[0] for index in indices]
+        result = function(*spread).expand(sizes)
+        return result if bh_indices else result[0, 0]
+
+    return mask
 
 
 def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: _Positional, kwargs: _Keywords) -> torch.nn.Module:
@@ -251,7 +324,7 @@ def _eager_step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) 
         raise ExportError(
             "the model uses an autograd.Function of its own",
             ", ".join(sorted(spy.functions)),
-            "write it with PyTorch's own operators, or as torch.library.custom_op: its backward would be lost without a word",
+            "write it with PyTorch's own operators: its backward would be lost without a word",
         )
     for source in spy.drawn:
         remedy = "draw with torch.rand instead: those numbers would be frozen in the program"
@@ -415,6 +488,21 @@ def _explained(error: Exception) -> ExportError:
             return ExportError("the model can't be exported", _where(error), remedy)
     remedy = "change that line of the model; torch.export.draft_export(...) shows all of them"
     return ExportError("the model can't be exported", _where(error), remedy)
+
+
+def _check_operators(program: torch.export.ExportedProgram) -> None:
+    """Refuses operators of other libraries, which mptune does not load."""
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
+            target = node.target
+            if not isinstance(target, torch._ops.OpOverload) or target.namespace in ("aten", "prim", "prims"):
+                continue
+            lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip().startswith("File ")]
+            place = f" ({lines[-1]})" if lines else ""
+            remedy = "write that line with PyTorch's own operators: mptune loads no libraries of others"
+            if "grouped_mm" in str(target):
+                remedy = "make the model with experts_implementation='batched_mm' in its config"
+            raise ExportError("the model calls an operator of another library", f"{target}{place}", remedy)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -35,13 +35,14 @@ std::string times_text(double ratio) {
 }
 
 std::string baseline_words(const std::string& name) {
-  constexpr std::array<std::pair<const char*, const char*>, 7> kWords = {{{kSingleDeviceBaseline, "one device"},
+  constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {{{kSingleDeviceBaseline, "one device"},
                                                                           {kAllCoresBaseline, "all cores as one device"},
                                                                           {kAllCoresChannelsLastBaseline, "all cores, channels_last"},
                                                                           {kNaiveBaseline, "naive model parallelism"},
                                                                           {kPipelineBaseline, "the default pipeline"},
                                                                           {kDataParallelBaseline, "data parallel"},
-                                                                          {kCurrentBaseline, "your present plan"}}};
+                                                                          {kCurrentBaseline, "your present plan"},
+                                                                          {kAskedBaseline, "the plan that was asked for"}}};
   for (const auto& [known, words] : kWords)
     if (name == known) return words;
   return name;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/search/search.h"
+#include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/search_text.h"
@@ -101,6 +102,10 @@ struct AdviceWords {
   }
   std::string operator()(const tuner::AsFastAsOthers& fact) const {
     return fmt::format("as fast as {}: within {:.0f} % with 95 % confidence", join(fact.plans, ", "), 100 * fact.within);
+  }
+  std::string operator()(const tuner::AskedFor& fact) const {
+    return printable(fact.options) + " restricts the search, not the baselines; its fastest plan, " + kAskedBaseline + ", is " +
+           describe(fact.plan);
   }
 
  private:

@@ -176,7 +176,7 @@ if MODE == "raw-reply":
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=14, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=15, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -206,7 +206,8 @@ elif kind == "train":
     if MODE == "nan":
         losses[-1] = "nan"
     for i, loss in enumerate(losses):
-        say("trained", step=i, loss=loss, step_s=0.05, epoch=i // 2, samples=8, steps=len(losses))
+        say("trained", step=i, loss=loss, step_s=0.05, epoch=i // 2, samples=8, steps=len(losses),
+            learning_rate=0.1)
     say("training_finished", first_step=0, skipped_steps=0, resumed_from="", checkpoint=request["checkpoint"] and request["checkpoint"] + "/step-4", step_s=samples([0.05] * len(losses)), loss=losses, epochs=[], peak_bytes=[1000, 2000])
 elif kind == "series":
     series(request)

@@ -398,6 +398,17 @@ class Commands(CommandTest):
         value = self.result("tune", *TUNE, "--plan", "plan.json")
         self.assertIn("current", [baseline["name"] for baseline in value["baselines"]])
 
+    def test_tune_says_what_options_restrict(self):
+        value = self.result("tune", *TUNE, "--stages", "2", "--recompute", "all")
+        asked, = [baseline for baseline in value["baselines"] if baseline["name"] == "asked_for"]
+        said, = [text for text in value["messages"] if "asked_for" in text]
+        self.assertRegex(said, "^--stages 2 --recompute all restricts the search, not the baselines; its fastest plan, asked_for, is .*2 stages")
+        self.assertIn(said, self.result("report", "report", "toy.study")["data"]["messages"])
+        self.assertIn("asked_for", self.succeed("report", "toy.study"))
+        with open(os.path.join(self.folder, "toy.study", "report.html")) as page:
+            self.assertTrue("asked_for, final" in page.read())
+        self.assertGreater(asked["step_s"], 0)
+
     def test_piped_text_is_plain(self):
         for width in ("80", "120"):
             text = self.succeed("simulate", "--plan", "plan.json", "--profile", "profile.sqlite", COLUMNS=width, LC_ALL="C")

@@ -2,6 +2,7 @@
 import glob
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -68,9 +69,26 @@ class Checkpoints(CommandTest):
                 file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
                 file.write(struct.pack(f"<{len(numbers)}q", *numbers))
 
+    def test_rates_momentum_and_parameter_groups_go_on_under_another_plan(self):
+        train = [*TRAIN[:-1], "sgd:momentum=0.9:weight_decay=0.01:decay=matrices", "--lr", "0.5"]
+        train += ["--lr-schedule", "linear:warmup=2:end=0.5"]
+        whole = self.result("run", *train, *PLANS[0], "--steps", "6", "--checkpoint", "kept", "--every", "1", "--csv", "rates.csv")
+        rates = [float(line.split(",")[7]) for line in self.read("rates.csv").decode().splitlines()[1:]]
+        self.assertEqual(rates, [0.25, 0.5, 0.5, 0.4375, 0.375, 0.3125])
+        shutil.rmtree(os.path.join(self.folder, "kept/step-6"))
+        last = self.result("run", *train, *PLANS[1], "--steps", "6", "--checkpoint", "kept")
+        self.assertEqual(last["first_step"], 5)
+        self.assertEqual(last["loss"], whole["loss"][5:])
+        plain = self.result("run", *TRAIN[:-1], "sgd", "--lr", "0.5", *PLANS[0], "--steps", "6")
+        self.assertNotEqual(plain["loss"], whole["loss"])
+        self.fails(2, ["--steps or --epochs"], *train, *PLANS[2])
+        self.fails(2, ["takes the whole training of 2"], *train, *PLANS[2], "--steps", "2")
+        self.fails(2, ["adam has no 'momentum'"], *TRAIN[:-1], "adam:momentum=0.9", *PLANS[2], "--steps", "2")
+
     def test_data_that_does_not_fit_is_refused(self):
         self.save_samples("data", 7)
         train = [*TRAIN, *PLANS[2], "--data", "data"]
+        self.fails(2, ["takes the whole training of 2"], *train, "--batch", "4", "--epochs", "1", "--lr-schedule", "cosine:warmup=2")
         self.fails(2, ["7 samples", "--batch 7"], *train, "--epochs", "2")
         self.fails(2, ["--epochs", "--steps"], *train, "--epochs", "2", "--steps", "3")
         self.fails(2, ["no share", "10%"], *train, "--epochs", "2", "--validation", "3")

@@ -35,6 +35,7 @@ Profile hand_profile() {
   profile.layers = {{"fc1", "Linear", {"net.0", "net.1"}, 72, 288, 8, true, 32, 0.25}, {"fc2", "Linear", {}, 72, 288, 0, false}};
   profile.edges = {{0, 1, 32, 8, true}, {0, 1, 4, 0, false, true}};
   profile.forbidden_cuts = {{1, "fc2 works in place on what fc1 keeps"}};
+  profile.tied_parameters = {{1, 0, 256}};
   DeviceClass one{.name = "cpu/1",
                   .layers = {{{cost(1, 0.1), cost(2, 0.2)}}, {{cost(4, 1e-7)}}},
                   .action_seconds = 1e-6,

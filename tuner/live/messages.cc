@@ -71,7 +71,7 @@ MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", 
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
               f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
               f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
-              f("validation_share", v.validation_share);)
+              f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
@@ -92,7 +92,7 @@ MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
 MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
               f("warning", v.warning);)
 MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s); f("epoch", v.epoch); f("samples", v.samples);
-              f("steps", v.steps);)
+              f("steps", v.steps); f("learning_rate", v.learning_rate);)
 MPTUNE_FIELDS(EpochFinished, f("epoch", v.epoch); f("step", v.step); f("loss", v.loss); f("validation_loss", v.validation_loss);
               f("accuracy", v.accuracy);)
 MPTUNE_FIELDS(TrainingFinished, f("first_step", v.first_step); f("skipped_steps", v.skipped_steps);
@@ -121,20 +121,16 @@ struct Names<Request> {
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {
-      "hello",          "progress", "warned",  "described",         "step_started", "step_timed", "rounds_disturbed",
-      "entry_finished", "recorded", "trained", "epoch_finished", "training_finished", "findings",     "checked",    "done",
-      "failed"};
+  static constexpr const char* kAll[] = {"hello",          "progress",          "warned",         "described", "step_started",
+                                         "step_timed",     "rounds_disturbed",  "entry_finished", "recorded",  "trained",
+                                         "epoch_finished", "training_finished", "findings",       "checked",   "done",
+                                         "failed"};
 };
 template <>
 struct Names<Outcome> {
   static constexpr auto& kAll = kOutcomeNames;
 };
 
-template <>
-struct Names<profiler::OptimizerKind> {
-  static constexpr auto& kAll = profiler::kOptimizerNames;
-};
 template <>
 struct Names<Precision> {
   static constexpr auto& kAll = kPrecisionNames;
@@ -150,6 +146,9 @@ struct Names<FindingStatus> {
 
 // ---- values to JSON ----
 
+Json write(const OptimizerChoice& value) {
+  return text_of(value);
+}
 Json write(bool value) {
   return value;
 }
@@ -232,6 +231,9 @@ void read(const JsonField& json, std::string& value) {
 }
 void read(const JsonField& json, Plan& value) {
   value = planner::plan_from_object(json).plan;
+}
+void read(const JsonField& json, OptimizerChoice& value) {
+  value = parse_optimizer(json.text());
 }
 void read(const JsonField& json, std::map<std::string, std::int64_t>& value) {
   json.each_member([&](const std::string& key, const JsonField& item) { value[key] = item.whole(); });

@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 14;
+inline constexpr int kProtocolVersion = 15;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -66,6 +66,7 @@ struct TrainRequest {
   bool drop_last = false;        ///< an epoch's last step is left out where fewer samples than a batch are left
   std::string validation_data;   ///< file or folder with samples to evaluate after each epoch; "" for none
   double validation_share = 0;   ///< of the samples, kept apart for that instead
+  std::string rate_schedule;     ///< as parse_rate_schedule() takes it; "": a constant learning rate
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {
@@ -147,7 +148,8 @@ struct Trained {
   double step_s = 0;
   int epoch = 0;
   int samples = 0;
-  int steps = 0;  ///< of the whole training; 0: not known
+  int steps = 0;             ///< of the whole training; 0: not known
+  double learning_rate = 0;  ///< of this step
 };
 /// A pass over the samples is done.
 struct EpochFinished {

@@ -186,7 +186,8 @@ std::string summary_to_json(const StudySummary& summary) {
                      {"training", training_json(summary.training)},
                      {"kinds", kind_facts_json(summary.kinds)},
                      {"stages_per_device", stages_json(summary.stages_per_device)},
-                     {"baselines", baselines_json(summary.baselines)}};
+                     {"baselines", baselines_json(summary.baselines)},
+                     {"asked", summary.asked}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -208,6 +209,7 @@ StudySummary summary_from_json(const std::string& text, const std::string& folde
   summary.kinds = kind_facts_from(json.find("kinds"), summary.whole_machine);
   summary.stages_per_device = stages_from(json.find("stages_per_device"));
   summary.baselines = baselines_from(json.find("baselines"));
+  if (const auto asked = json.find("asked")) summary.asked = words(*asked);
   return summary;
 }
 

@@ -59,6 +59,7 @@ struct StudySummary {
   KindFacts kinds;
   StagesPerDevice stages_per_device = {};       ///< of the search
   std::vector<PlannedBaseline> baselines = {};  ///< all, measured or not
+  std::string asked = {};                       ///< TuneOptions::asked
   bool operator==(const StudySummary&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
+#include "profiler/base/rate_schedule.h"
 #include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/model/loss.h"

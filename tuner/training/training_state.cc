@@ -57,6 +57,11 @@ void copy(const std::vector<NamedTensor>& to, const TensorsByName& from) {
 
 }  // namespace
 
+void set_learning_rate(const Optimizers& optimizers, double rate) {
+  for (torch::optim::Optimizer* optimizer : optimizers)
+    for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) group.options().set_lr(rate);
+}
+
 TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers) {
   TrainingState state{pipeline.steps(), on_host(pipeline.named_parameters()), on_host(pipeline.named_buffers()), {}};
   const auto parameters = parameters_by_optimizer(pipeline, optimizers);

@@ -22,6 +22,9 @@ struct TrainingState {
 /// The optimizers of a training: one per stage, or one for all parameters.
 using Optimizers = std::vector<torch::optim::Optimizer*>;
 
+/// Sets the learning rate of every parameter group. Between two steps only.
+void set_learning_rate(const Optimizers& optimizers, double rate);
+
 /// Between two steps only. Throws what optimizer_state() throws.
 [[nodiscard]] TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers);
 /// Throws Error, and changes nothing, where names or shapes differ; also what set_optimizer_state() throws.

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/optimizer_choice.h"
 #include "profiler/base/precision.h"
 #include "profiler/device/device_list.h"
-#include "profiler/measure/training_kinds.h"
 
 namespace mptune::tuner {
 
@@ -22,7 +22,7 @@ struct TrainingSetup {
   std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
-  profiler::OptimizerKind optimizer = profiler::OptimizerKind::sgd;
+  OptimizerChoice optimizer;
   double learning_rate = 0;                  ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
   Precision precision = Precision::float32;  ///< what is measured and checked in; plans say their own
   std::string loss;                          ///< as text_of(LossChoice) has it; "": the model's own

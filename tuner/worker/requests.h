@@ -65,6 +65,8 @@ class TrainingRun {
   [[nodiscard]] Step step() { return step(batch_); }
   /// The same with another batch, of the same or fewer samples.
   [[nodiscard]] Step step(const Batch& batch);
+  /// The next steps have this multiple of the setup's learning rate, which is returned.
+  double set_rate_factor(double factor);
   /// What step() does with gradients before the optimizers.
   void limit_gradients(double clip_norm, bool skip_non_finite);
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
@@ -77,6 +79,7 @@ class TrainingRun {
   Pipeline pipeline_;
   Batch batch_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+  double learning_rate_ = 0;
   double clip_norm_ = 0;
   bool skip_non_finite_ = false;
   std::optional<GradientScaler> scaler_;  ///< of fp16

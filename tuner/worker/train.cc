@@ -7,6 +7,7 @@
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "profiler/base/rate_schedule.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/measure.h"
 #include "profiler/model/in_memory_format.h"
@@ -108,7 +109,7 @@ class Checkpoints {
         every_(request.every),
         info_{model.name(),
               model.fingerprint(),
-              profiler::name_of(request.setup.optimizer),
+              text_of(request.setup.optimizer),
               request.setup.seed,
               batch_size_of(request.setup, model),
               request.plan.options.precision} {}
@@ -178,11 +179,13 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
   const int steps = request.epochs > 0 ? steps_of(request.epochs, data.epochs()) : request.steps;
+  const RateSchedule schedule = request.rate_schedule.empty() ? RateSchedule() : parse_rate_schedule(request.rate_schedule);
   TrainingFinished finished;
   checkpoints.go_on(run, steps, finished);
   EpochMean mean;
   for (int step = finished.first_step; steps > 0 ? step < steps : !profiler::should_stop(finished.step_s, tight); ++step) {
     const Batch batch = data.batch_of(step);
+    const double rate = run.set_rate_factor(rate_factor(schedule, step, steps));
     const TrainingRun::Step result = step_of(run, batch);
     finished.skipped_steps += result.skipped ? 1 : 0;
     if (!std::isfinite(result.loss) && !(result.skipped && request.skip_non_finite))
@@ -195,7 +198,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
     finished.loss.push_back(result.loss);
     finished.step_s.values.push_back({result.seconds, step, 0, 0});
     const auto samples = static_cast<int>(batch.inputs.at(0).size(0)), epoch = static_cast<int>(data.epochs().epoch_of(step));
-    reply(Trained{step, result.loss, result.seconds, epoch, samples, steps});
+    reply(Trained{step, result.loss, result.seconds, epoch, samples, steps, rate});
     mean.add(result.loss, samples);
     checkpoints.save(run, step + 1, step + 1 == steps, finished);
     const bool ends = data.epochs().ends_epoch(step) || step + 1 == steps;

@@ -106,9 +106,16 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
   pipeline_.on_stages([&](int stage) {
     optimizers_[as_index(stage)] = profiler::make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });
+  learning_rate_ = optimizers_.front()->defaults().get_lr();
 }
 
 TrainingRun::~TrainingRun() = default;
+
+double TrainingRun::set_rate_factor(double factor) {
+  const double rate = learning_rate_ * factor;
+  set_learning_rate(optimizers(), rate);
+  return rate;
+}
 
 void TrainingRun::limit_gradients(double clip_norm, bool skip_non_finite) {
   clip_norm_ = clip_norm;

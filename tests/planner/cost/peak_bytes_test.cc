@@ -59,6 +59,37 @@ TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
 }
 
+// Layers 0 and 3 have one parameter of 400 bytes: a stage of both has it once, with its gradient and its optimizer state.
+TEST(PeakBytes, TiedWeightsCountOnceInAStage) {
+  Profile profile = make_profile({.layers = 4});
+  profile.optimizer_state_factor = 2;
+  const CostModel apart(profile);
+  profile.tied_parameters = {{3, 0, 400}};
+  const CostModel tied(profile);
+  EXPECT_EQ(tied.parameters_bytes(0, 4), 3600);
+  EXPECT_EQ(tied.parameters_bytes(0, 3), 3000);
+  EXPECT_EQ(tied.parameters_bytes(1, 4), 3000);
+  const Plan one = scheduled(stages_of(4, {1}, {1, 1}), "1f1b"), two = scheduled(stages_of(4, {1, 1}, {1, 1}), "1f1b");
+  // The parameter, its state and its gradient. The second backward is fullest in layer 3, with 4 * 300 + 50 bytes; tied in layer 2, with
+  // 3 * 300 + 100 + 50, where layer 3's gradient waits for layer 0's.
+  EXPECT_EQ(apart.peak_bytes(one)[0] - tied.peak_bytes(one)[0], 4 * 400 - (1050 + 400 - 1250));
+  Plan split = one;
+  make_schedule(split, "zb1p");
+  EXPECT_EQ(apart.peak_bytes(split)[0] - tied.peak_bytes(split)[0], 4 * 400 - 2 * 400) << "that of layer 3 and the sum";
+  EXPECT_EQ(apart.peak_bytes(two), tied.peak_bytes(two));
+}
+
+// One parameter of three layers: each pair of neighbours among them is named.
+TEST(PeakBytes, TiedWeightsOfThreeLayers) {
+  Profile profile = make_profile({.layers = 6});
+  profile.tied_parameters = {{3, 0, 400}, {5, 3, 400}};
+  const CostModel cost(profile);
+  EXPECT_EQ(cost.parameters_bytes(0, 6), 6000 - 800);
+  EXPECT_EQ(cost.parameters_bytes(0, 5), 5000 - 400);
+  EXPECT_EQ(cost.parameters_bytes(1, 6), 5000 - 400);
+  EXPECT_EQ(cost.parameters_bytes(1, 5), 4000);
+}
+
 // One stage of 4 layers, two micro-batches of one sample: F0 B0 F1 B1.
 TEST(MemoryLevels, OneDeviceByHand) {
   const CostModel cost(make_profile({.layers = 4}));

@@ -112,7 +112,13 @@ TEST(PartitionBruteForce, WithinMemory) {
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(round);
     const int stages = draw.between(1, 4);
-    const CostModel cost(testing::random_chain(draw.random, draw.between(stages, 8), stages));
+    Profile profile = testing::random_chain(draw.random, draw.between(stages, 8), stages);
+    const int last = static_cast<int>(profile.layers.size()) - 1, first = draw.between(0, last);
+    if (first < last && round % 2 == 1) {
+      const std::int64_t most = std::min(profile.layers.back().parameters_bytes, profile.layers[as_index(first)].parameters_bytes);
+      profile.tied_parameters = {{last, first, most * draw.between(1, 4) / 4}};
+    }
+    const CostModel cost(profile);
     const int m = draw.between(1, 6);
     PartitionProblem problem = straight(stages, split_evenly(m + draw.between(0, 4), m), draw.between(0, 2) == 0 ? "gpipe" : "1f1b");
     if (draw.between(0, 3) == 0) problem.recomputed = {draw.between(0, stages - 1)};

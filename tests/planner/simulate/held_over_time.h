@@ -51,7 +51,7 @@ class HeldOverTime {
       if (std::ranges::count(stage.devices, static_cast<int>(device)) == 0) continue;
       // Further replicas in the host's memory read the first one's.
       if (stage.devices.front() != static_cast<int>(device) && cost_.in_host_memory(static_cast<int>(device))) continue;
-      most += cost_.parameters_bytes(stage.first_layer, stage.last_layer);
+      most += parameters(stage.first_layer, stage.last_layer);
     }
     return most;
   }
@@ -143,6 +143,7 @@ class HeldOverTime {
     const int samples = plan_.microbatch_sizes[as_index(i)];
     std::int64_t now = bytes_between(segments) + segments.back().sent;
     std::int64_t most = now;
+    std::vector<int> ran;
     for (std::size_t k = segments.size(); k-- > 0;) {
       if (segments[k].again) now += segments[k].kept;
       for (int layer = segments[k].last; layer-- > segments[k].first;) {
@@ -152,7 +153,8 @@ class HeldOverTime {
         most = std::max(most, now + gradient +
                                   (first ? cost_.first_backward_bytes(device, layer, samples)
                                          : cost_.workspace_bytes(device, layer, layer + 1, samples)));
-        now += first ? cost_.parameters_bytes(layer, layer + 1) : 0;
+        now += first ? own(layer) - shared_with(layer, ran) : 0;
+        ran.push_back(layer);
         now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
       }
       now -= segments[k].input;
@@ -177,13 +179,15 @@ class HeldOverTime {
     const int samples = plan_.microbatch_sizes[as_index(i)];
     std::int64_t now = bytes_between(segments) + segments.back().sent;
     std::int64_t most = now;
+    std::vector<int> ran;
     std::int64_t read_behind = 0;  // the input of the layer behind, if that holds it
     for (std::size_t k = segments.size(); k-- > 0;) {
       if (segments[k].again) now += segments[k].kept;
       for (int layer = segments[k].last; layer-- > segments[k].first;) {
         const std::int64_t dropped = this->dropped(device, layer, samples);
         now += dropped > 0 ? read_behind - dropped : 0;
-        if (is_first_input_gradient(s, i)) now += unsplit(layer);
+        if (is_first_input_gradient(s, i)) now += std::max<std::int64_t>(0, unsplit(layer) - shared_with(layer, ran));
+        ran.push_back(layer);
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
         most = std::max(most, now + gradient + split(s, i, layer).input_workspace_bytes);
         now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped;
@@ -203,21 +207,43 @@ class HeldOverTime {
     std::int64_t most = bytes_in_weight_gradients(s, i, order);
     std::ranges::reverse(order);
     most = std::max(most, bytes_in_weight_gradients(s, i, order));
-    std::ranges::sort(order, std::greater{}, [&](int layer) { return cost_.parameters_bytes(layer, layer + 1) - held_by(s, i, layer); });
+    std::ranges::sort(order, std::greater{}, [&](int layer) { return own(layer) - held_by(s, i, layer); });
     return std::max(most, bytes_in_weight_gradients(s, i, order));
   }
   std::int64_t bytes_in_weight_gradients(int s, int i, const std::vector<int>& order) const {
     std::int64_t now = 0;
     for (const int layer : order) now += held_by(s, i, layer);
     std::int64_t most = now;
+    std::vector<int> ran;
     for (const int layer : order) {
-      if (is_first_release(s, i)) now += cost_.parameters_bytes(layer, layer + 1) - unsplit(layer);
+      if (is_first_release(s, i)) now += std::max<std::int64_t>(0, own(layer) - unsplit(layer) - shared_with(layer, ran));
+      ran.push_back(layer);
       most = std::max(most, now + split(s, i, layer).weight_workspace_bytes);
       now -= held_by(s, i, layer);
     }
     return most;
   }
 
+  std::int64_t own(int layer) const { return cost_.profile().layers[as_index(layer)].parameters_bytes; }
+  // Bytes of the layer's parameters that layers of its stage have as well which ran before. Requires: no parameter of three layers.
+  std::int64_t shared_with(int layer, const std::vector<int>& ran) const {
+    std::int64_t bytes = 0;
+    for (const TiedParameters& tied : cost_.profile().tied_parameters) {
+      const int other = tied.layer == layer ? tied.earlier_layer : tied.layer;
+      const bool has = tied.layer == layer || tied.earlier_layer == layer;
+      if (has && std::ranges::count(ran, other) > 0) bytes += tied.bytes;
+    }
+    return bytes;
+  }
+  std::int64_t parameters(int first, int last) const {
+    std::int64_t bytes = 0;
+    std::vector<int> before;
+    for (int layer = first; layer < last; ++layer) {
+      bytes += own(layer) - shared_with(layer, before);
+      before.push_back(layer);
+    }
+    return bytes;
+  }
   std::int64_t unsplit(int layer) const { return cost_.profile().layers[as_index(layer)].unsplit_bytes; }
 
   bool is_first_input_gradient(int s, int i) const {
@@ -245,7 +271,7 @@ class HeldOverTime {
       const bool measured = cost_.split_memory_measured(device);
       from = std::min(from, did(s, i, EventKind::backward) || measured ? release(s, i) : work(s, i, EventKind::backward_weight).start);
     }
-    hold(device, from, kEnd, cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer));
+    hold(device, from, kEnd, parameters(stage(s).first_layer, stage(s).last_layer));
   }
 
   void add(int s, int i) {

@@ -62,6 +62,7 @@ TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
     for (LayerCosts& layer : profile.classes.front().layers)
       for (LayerCost& cost : layer.by_samples) cost.workspace_bytes = 230 * cost.samples;
     if (round % 4 == 0) profile.layers[3].parameters_bytes = 0;
+    if (round % 8 > 4) profile.tied_parameters = {{5, 1, 700}, {6, 0, 300}, {7, 6, 500}};
     if (round % 5 == 0) drop_outputs(random, profile);
     if (round % 7 < 3) measure_split(random, profile);
     if (round % 3 == 1) measure_peaks(random, profile);

@@ -97,7 +97,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   const bool several = options.devices.size() > 1;
   options.budget_s = 30;  // enough on a busy machine; the passes are short and few
   options.whole_machine = whole_machine_device(options.devices);
-  options.optimizer = profiler::OptimizerKind::adam;
+  options.optimizer = {.kind = OptimizerKind::adam, .weight_decay = {}};
   options.memory_bytes = {123'456'789};
   std::vector<double> fractions;
   options.progress = [&](const std::string& what, double fraction) {

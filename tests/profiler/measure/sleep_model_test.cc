@@ -190,30 +190,49 @@ TEST(SweepLink, TakesTheCallersSizes) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{1 << 10, 4 << 10, 16 << 10, 64 << 10}));
 }
 
-TEST(Optimizer, RefusesInvalidRatesAndNames) {
+TEST(Optimizer, RefusesInvalidRates) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
-  EXPECT_THROW((void)profiler::parse_optimizer("sdg"), Error);
-  EXPECT_THROW((void)profiler::parse_optimizer(""), Error);
-  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::sgd, -0.1, parameters), Error);
-  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::adam, std::nan(""), parameters), Error);
-  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::adamw, std::numeric_limits<double>::infinity(), parameters), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(parse_optimizer("sgd"), -0.1, parameters), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(parse_optimizer("adam"), std::nan(""), parameters), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(parse_optimizer("adamw"), std::numeric_limits<double>::infinity(), parameters), Error);
+}
+
+/// Every number begins as 1, and has the gradient 4 in every step.
+double parameter_after(const char* optimizer, double rate, at::IntArrayRef shape, int steps) {
+  at::Tensor parameter = at::ones(shape).requires_grad_();
+  parameter.mutable_grad() = at::full(shape, 4.0);
+  const auto made = profiler::make_optimizer(parse_optimizer(optimizer), rate, {parameter});
+  for (int step = 0; step < steps; ++step) made->step();
+  return parameter.flatten()[0].item<double>();
 }
 
 TEST(Optimizer, FirstStepIsTheClosedForm) {
-  const auto step = [](const char* name, double rate) {
-    at::Tensor parameter = at::ones({1}).requires_grad_();
-    parameter.mutable_grad() = at::full({1}, 4.0);
-    profiler::make_optimizer(profiler::parse_optimizer(name), rate, {parameter})->step();
-    return parameter.item<double>();
-  };
+  const auto step = [](const char* name, double rate) { return parameter_after(name, rate, {1}, 1); };
   EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0)), 1 - 0.01F * 4);
   EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0.5)), 1 - 0.5F * 4);
   // The first step of Adam has the length of the learning rate, whatever the gradient.
   EXPECT_NEAR(step("adam", 0), 1 - 0.001, 1e-6);
   EXPECT_NEAR(step("adamw", 0), 1 - 0.001 - 0.001 * 0.01, 1e-6);
-  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::sgd), 0);
-  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::adam), 2);
-  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::adamw), 2);
+}
+
+TEST(Optimizer, MomentumAndDecayAreTheClosedForm) {
+  const double rate = 0.5, gradient = 4, momentum = 0.9, decay = 0.25;
+  // Velocity v = momentum v + (gradient + decay w), w -= rate v.
+  double weight = 1, velocity = 0;
+  for (int step = 0; step < 3; ++step) {
+    velocity = momentum * velocity + gradient + decay * weight;
+    weight -= rate * velocity;
+  }
+  EXPECT_NEAR(parameter_after("sgd:momentum=0.9:weight_decay=0.25", rate, {2, 2}, 3), weight, 1e-5);
+  // Nesterov looks one step ahead.
+  EXPECT_NEAR(parameter_after("sgd:momentum=0.9:nesterov=true", rate, {1}, 1), 1 - rate * (gradient + momentum * gradient), 1e-5);
+}
+
+TEST(Optimizer, VectorsDecayUnlessToldOtherwise) {
+  const double rate = 0.001, all = parameter_after("adamw:weight_decay=0.5", rate, {3}, 1);
+  EXPECT_NEAR(all, 1 - rate * 0.5 - rate, 1e-6);
+  EXPECT_NEAR(parameter_after("adamw:weight_decay=0.5:decay=matrices", rate, {3}, 1), 1 - rate, 1e-6);
+  EXPECT_NEAR(parameter_after("adamw:weight_decay=0.5:decay=matrices", rate, {3, 1}, 1), all, 1e-7);
 }
 
 }  // namespace

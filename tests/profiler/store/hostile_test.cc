@@ -114,6 +114,11 @@ TEST_F(Hostile, InvalidIndices) {
   expect_refusal("UPDATE MPTUNE_LAYER_SAMPLE SET kind = 6", "kind");
   expect_refusal("UPDATE MPTUNE_PROFILE_DEVICE SET class = 2", "class");
   expect_refusal("UPDATE MPTUNE_FORBIDDEN_CUT SET layer = 2", "layer");
+  expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET layer = 2", "shares");
+  expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET earlier_layer = -1", "shares");
+  expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET earlier_layer = 1", "shares");
+  expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET bytes = 289", "more parameters than it has");
+  expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET bytes = -1", "shared");
   expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET class = 2", "class");
   expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET layer = -1", "layer");
   expect_refusal("UPDATE MPTUNE_LINK SET source = 3", "device");

@@ -202,6 +202,14 @@ TEST_F(RoundTrip, ReadsProfilesWithoutWrittenBuffers) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesWithoutTiedParameters) {
+  Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("DROP TABLE MPTUNE_TIED_PARAMETERS");
+  profile.tied_parameters.clear();
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});

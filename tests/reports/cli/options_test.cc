@@ -45,7 +45,7 @@ TEST(MakeSetup, HasTheDefaultsOfHelp) {
   EXPECT_EQ(setup.batch, 0) << "the model's";
   EXPECT_EQ(setup.devices, (std::vector<std::string>{"sleep:0", "sleep:1"}));
   EXPECT_TRUE(setup.memory_bytes.empty());
-  EXPECT_EQ(profiler::name_of(setup.optimizer), "sgd");
+  EXPECT_EQ(text_of(setup.optimizer), "sgd");
   EXPECT_EQ(setup.learning_rate, 0) << "the optimizer's";
   EXPECT_EQ(setup.loss, "") << "the model's";
   EXPECT_EQ(setup.seed, 0u);
@@ -65,7 +65,7 @@ TEST(MakeSetup, TakesEveryOption) {
   EXPECT_EQ(setup.input, "3x8x8");
   EXPECT_EQ(setup.memory_bytes.at("sleep:1"), std::int64_t{2} << 30);
   EXPECT_FALSE(setup.memory_bytes.contains("sleep:0"));
-  EXPECT_EQ(profiler::name_of(setup.optimizer), "adamw");
+  EXPECT_EQ(text_of(setup.optimizer), "adamw");
   EXPECT_EQ(setup.learning_rate, 0.5);
   EXPECT_EQ(setup.loss, "cross_entropy:ignore_index=0:weight=1,2");
   EXPECT_EQ(setup.seed, 9223372036854775807u);

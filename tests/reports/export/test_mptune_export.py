@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import zipfile
 
@@ -257,12 +258,101 @@ class GoodExports(ExportTest):
         self.exported(Net(frozen), self.x)
 
 
+MODELING = """
+import torch
+from torch import nn
+from transformers import masking_utils
+
+class Config:
+    def __init__(self):
+        self.layerdrop, self.apply_spec_augment, self.mask_time_prob, self.mask_feature_prob = 0.0, False, 0.05, 0.0
+
+class Tiny(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config, self.layers = Config(), nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def _mask_hidden_states(self, x):
+        return x
+
+    def forward(self, x):
+        for layer in self.layers:
+            if self.training and torch.rand([]) < self.config.layerdrop:
+                continue
+            x = layer(x)
+        places = torch.arange(4)
+        seen = masking_utils._vmap_for_bhqkv(lambda b, h, q, k: k <= q)(torch.arange(x.shape[0]), torch.arange(1), places, places)
+        return torch.where(seen, x[:, None, None, :], 0.0).sum(2)
+"""
+
+MASKS = """
+import contextlib
+import torch
+
+TransformGetItemToIndex = contextlib.nullcontext
+
+def _vmap_for_bhqkv(function, bh_indices=True):
+    dimensions = [(None, None, None, 0), (None, None, 0, None)]
+    dimensions += [(None, 0, None, None), (0, None, None, None)] if bh_indices else []
+    for in_dims in dimensions:
+        function = torch.vmap(function, in_dims=in_dims, out_dims=0)
+    return function
+"""
+
+
+class Recipes(ExportTest):
+    """What transformers does, in modules of the same names: the real models are in public_models.py."""
+
+    def setUp(self):
+        super().setUp()
+        names = ("transformers", "transformers.masking_utils", "transformers.models.tiny.modeling_tiny")
+        self.package, self.masks, self.modeling = (types.ModuleType(name) for name in names)
+        self.package.masking_utils = self.masks
+        sys.modules.update(zip(names, (self.package, self.masks, self.modeling)))
+        self.addCleanup(lambda: [sys.modules.pop(name) for name in names])
+        exec(MASKS, vars(self.masks))
+        exec(MODELING, vars(self.modeling))
+        self.own = self.masks._vmap_for_bhqkv
+
+    def test_lines_are_replaced_while_the_model_is_exported(self):
+        model = self.modeling.Tiny()
+        program, _ = self.exported(model, self.x)
+        self.assertIs(self.modeling.torch, torch)
+        self.assertIs(self.masks._vmap_for_bhqkv, self.own)
+        self.assertTrue(torch.equal(program.module()(self.y), model(self.y)))
+
+    def test_layers_and_inputs_chosen_at_random_are_refused(self):
+        model = self.modeling.Tiny()
+        model.config.layerdrop = 0.1
+        self.refused(["layerdrop = 0.1 of Tiny", "set config.layerdrop = 0"], model)
+        model.config.layerdrop, model.config.apply_spec_augment = 0.0, True
+        self.refused(["SpecAugment of Tiny", "apply_spec_augment = False"], model)
+        self.assertIs(self.modeling.torch, torch)
+
+    def test_masks_are_those_of_vmap(self):
+        padding = torch.rand(3, 5) > 0.3
+        indices = [torch.arange(size) for size in (3, 2, 4, 5)]
+        ours = mptune_export._over_indices(lambda b, h, q, k: (k <= q + h) & padding[b, k])(*indices)
+        theirs = torch.stack([torch.stack([self.own(lambda b, h, q, k: (k <= q + head) & row[k], bh_indices=False)(None, None, *indices[2:])
+                                           for head in range(2)]) for row in padding])
+        self.assertTrue(torch.equal(ours, theirs))
+        plain = (lambda b, h, q, k: k <= q), (None, None, *indices[2:])
+        self.assertTrue(torch.equal(mptune_export._over_indices(plain[0], bh_indices=False)(*plain[1]), self.own(plain[0], False)(*plain[1])))
+
+
 class Refusals(ExportTest):
     def test_custom_functions(self):
-        self.refused(["autograd.Function", "Doubled", "custom_op"], Net(lambda self, x, y: Doubled.apply(y)))
+        self.refused(["autograd.Function", "Doubled", "own operators"], Net(lambda self, x, y: Doubled.apply(y)))
         inner = nn.Sequential(nn.Linear(4, 4), Net(lambda self, x, y: Doubled.apply(y)))
         self.refused(["autograd.Function", "Doubled"], inner)
         self.refused(["autograd.Function", "Doubled"], Net(lambda self, x, y: checkpoint(Doubled.apply, y, use_reentrant=True)))
+
+    def test_operators_of_other_libraries(self):
+        name = "mptune_test::twice"
+        if not hasattr(torch.ops.mptune_test, "twice"):
+            torch.library.custom_op(name, lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor").register_fake(torch.empty_like)
+            torch.library.register_autograd(name, lambda context, gradient: gradient * 2)
+        self.refused(["mptune_test.twice", "test_mptune_export.py", "own operators"], Net(lambda self, x, y: torch.ops.mptune_test.twice(y)))
 
     def test_spies_leave(self):
         before = torch.autograd.Function.__dict__["apply"]

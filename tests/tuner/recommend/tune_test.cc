@@ -134,6 +134,28 @@ TEST_F(Tune, CurrentPlanIsRacedFirst) {
   EXPECT_EQ(result.recommendation.baselines.size(), 6u);
 }
 
+TEST_F(Tune, ThePlanThatWasAskedForIsInTheAnswer) {
+  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
+  options_.space.stage_counts = {2};
+  options_.space.recompute = "all";
+  options_.asked = "--stages 2 --recompute all";
+  const TuneResult result = run();
+  const auto& baselines = result.recommendation.baselines;
+  const auto asked = std::ranges::find(baselines, "asked_for", &BaselineResult::name);
+  ASSERT_NE(asked, baselines.end());
+  EXPECT_EQ(asked->trial.plan.num_stages(), 2);
+  for (const Stage& stage : asked->trial.plan.stages) EXPECT_EQ(stage.recompute.mode, Recompute::Mode::all);
+  EXPECT_NE(result.recommendation.recommended.trial.plan.stages[0].recompute.mode, Recompute::Mode::all) << "a baseline is faster here";
+  double fastest_s = std::numeric_limits<double>::infinity();
+  const auto last_series = result.trials.back().series;
+  for (const Trial& trial : result.trials) {
+    const bool allowed = trial.plan.num_stages() == 2 && trial.plan.stages[0].recompute.mode == Recompute::Mode::all;
+    if (allowed && trial.series != last_series) fastest_s = std::min(fastest_s, measured_step(trial).value_or(fastest_s));
+  }
+  const auto tried = std::ranges::find_if(result.trials, [&](const Trial& trial) { return trial.plan_key == asked->trial.plan_key; });
+  EXPECT_EQ(measured_step(*tried), fastest_s) << "of those that the options allow";
+}
+
 TEST_F(Tune, CurrentPlanThatIsABaselineKeepsBothNames) {
   build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
   for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers))

@@ -218,7 +218,7 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
     Pipeline pipeline(load_model(kTransformer.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
     std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
     for (int stage = 0; stage < 2; ++stage)
-      optimizers.push_back(profiler::make_optimizer(profiler::OptimizerKind::sgd, 0.1, pipeline.parameters(stage)));
+      optimizers.push_back(profiler::make_optimizer(parse_optimizer("sgd"), 0.1, pipeline.parameters(stage)));
     std::vector<double> losses;
     for (int i = 0; i < 5; ++i) {
       losses.push_back(pipeline.step(batch.inputs, batch.target).loss);
@@ -238,7 +238,7 @@ TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
   Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
   pipeline.on_stages([&](int stage) {
-    optimizers[as_index(stage)] = profiler::make_optimizer(profiler::OptimizerKind::adam, 1e-3, pipeline.parameters(stage));
+    optimizers[as_index(stage)] = profiler::make_optimizer(parse_optimizer("adam"), 1e-3, pipeline.parameters(stage));
   });
   const double first = pipeline.step(batch.inputs, batch.target).loss;
   double last = first;

@@ -134,7 +134,7 @@ void check(const std::string& name, const Plan& plan) {
   Pipeline pipeline(tied_model(name), plan, {}, shared_core_devices(plan));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
   for (int stage = 0; stage < plan.num_stages(); ++stage)
-    optimizers.push_back(profiler::make_optimizer(profiler::OptimizerKind::adam, 0.1, pipeline.parameters(stage)));
+    optimizers.push_back(profiler::make_optimizer(parse_optimizer("adam"), 0.1, pipeline.parameters(stage)));
   for (int step = 0; step < 2; ++step) {
     SplitLoop loop(model, plan);
     const Gradients expected = loop.step(batch, step);
