@@ -88,7 +88,9 @@ class Checkpoints(CommandTest):
     def test_data_that_does_not_fit_is_refused(self):
         self.save_samples("data", 7)
         train = [*TRAIN, *PLANS[2], "--data", "data"]
-        self.fails(2, ["takes the whole training of 2"], *train, "--batch", "4", "--epochs", "1", "--lr-schedule", "cosine:warmup=2")
+        self.save_samples("more", 16)
+        warm = ["--data", "more", "--epochs", "1", "--lr-schedule", "cosine:warmup=2"]
+        self.fails(2, ["takes the whole training of 2"], *TRAIN, *PLANS[2], *warm)
         self.fails(2, ["7 samples", "--batch 7"], *train, "--epochs", "2")
         self.fails(2, ["--epochs", "--steps"], *train, "--epochs", "2", "--steps", "3")
         self.fails(2, ["no share", "10%"], *train, "--epochs", "2", "--validation", "3")
