@@ -54,6 +54,14 @@ const Trial* finished_trial(const std::vector<Trial>& trials, const std::string&
   return failed;
 }
 
+const Trial* fastest_allowed(const std::vector<Trial>& trials, const std::vector<Candidate>& listed) {
+  Keys allowed;
+  for (const Candidate& candidate : listed) allowed.push_back(plan_key(candidate.plan));
+  for (const Trial* trial : measured_by_time(trials))
+    if (trial->name == kCandidateName || trial->name == kAskedBaseline || contains(allowed, trial->plan_key)) return trial;
+  return nullptr;
+}
+
 std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile) {
   try {
     return predict(plan, CostModel(profile, plan));

@@ -21,6 +21,9 @@ inline constexpr const char* kCandidateName = "candidate";
 /// The first trial of a plan that was measured, else the first that was not interrupted; null: none.
 [[nodiscard]] const Trial* finished_trial(const std::vector<Trial>& trials, const std::string& plan_key);
 
+/// The fastest trial of a plan that a search allows: of one that it lists, or of a candidate. Null where none was measured.
+[[nodiscard]] const Trial* fastest_allowed(const std::vector<Trial>& trials, const std::vector<Candidate>& listed);
+
 /// Empty where the profile does not know a device, such as one of the user's own plan.
 [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile);
 /// Largest peak of the un-pipelined model, measured, else predicted; 0: neither.

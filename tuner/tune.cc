@@ -208,14 +208,7 @@ class Tuner {
   void choose_asked() {
     const auto asked = std::ranges::find(baselines_, kAskedBaseline, &NamedPlan::name);
     if (asked == baselines_.end()) return;
-    std::set<std::string> allowed;
-    for (const Candidate& candidate : search_.ranked) allowed.insert(plan_key(candidate.plan));
-    const Trial* fastest = nullptr;
-    for (const Trial& trial : trials_) {
-      const bool is_allowed = trial.name == kCandidateName || trial.name == kAskedBaseline || allowed.contains(trial.plan_key);
-      if (is_allowed && measured_step(trial) && (fastest == nullptr || *measured_step(trial) < *measured_step(*fastest))) fastest = &trial;
-    }
-    if (fastest != nullptr) asked->plan = fastest->plan;
+    if (const Trial* fastest = fastest_allowed(trials_, search_.ranked)) asked->plan = fastest->plan;
   }
 
   void explore() {

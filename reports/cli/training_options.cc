@@ -104,8 +104,8 @@ void add_length_options(CLI::App& app, TrainingOptions& options) {
 
 void add_step_rules(CLI::App& app, TrainingOptions& options) {
   offer_values(*app.add_option("--lr-schedule", options.rate_schedule,
-                               "how the learning rate changes: constant, linear or cosine, which end at end=0 times --lr, after a warm-up "
-                               "of steps or a share of them: cosine:warmup=100:end=0.1, linear:warmup=5%; default: constant")
+                               "how the learning rate changes: constant, linear or cosine; cosine:warmup=100:end=0.1 goes up in 100 steps "
+                               "and down to a tenth of --lr, linear:warmup=5% up in a share of all steps and down to 0; default: constant")
                     ->type_name("NAME")
                     ->group(kStepGroup),
                {kRateDecayNames.begin(), kRateDecayNames.end()});
