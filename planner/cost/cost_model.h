@@ -141,7 +141,7 @@ class CostModel {
   /// True if the layer's own backward needs its output, as far as was measured.
   [[nodiscard]] bool keeps_output(int device, int layer) const;
   /// Bytes kept from forward to backward of one micro-batch by a stage with its recomputation: what the layers that are not recomputed
-  /// save, and the inputs of recomputed pieces and of the kept pieces behind them. The stage's own input is not counted.
+  /// save, their outputs included, and the inputs of those behind recomputed layers. The stage's own input is not counted.
   [[nodiscard]] std::int64_t saved_activation_bytes(int device, const Stage& stage, int samples) const;
   /// True if what a split backward holds was measured for every layer of the device's class.
   [[nodiscard]] bool split_memory_measured(int device) const;

@@ -32,7 +32,7 @@ std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, i
   for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
     const bool again = recomputes_layer(stage.recompute, layer);
     if (!again) bytes += saved_activation_bytes(device, layer, layer + 1, samples);
-    if (again != before && layer > stage.first_layer) bytes += boundary_bytes(layer, samples, false);
+    if (before && !again) bytes += boundary_bytes(layer, samples, false);  // what a kept layer made is among what it saves
     before = again;
   }
   return bytes;

@@ -175,27 +175,11 @@ class DevicePeak {
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
   }
 
-  // Of a micro-batch whose stage recomputes layers.
-  struct Recomputed {
-    std::int64_t kept = 0;     // from forward to backward
-    std::int64_t dropped = 0;  // what the recomputed layers would save without recomputation
-    std::int64_t forward = 0;  // while the forward runs, above what is kept
-  };
-
-  [[nodiscard]] Recomputed recomputed_need(const Stage& of, int size, std::int64_t saved) const {
-    Recomputed again;
-    again.kept = cost_.saved_activation_bytes(index_, of, size);
-    again.forward = planner::recomputed_forward_bytes(cost_, index_, of, size) - again.kept;
-    if (of.recompute.mode == Recompute::Mode::all) again.dropped = saved;
-    for (const int layer : of.recompute.layers) again.dropped += cost_.saved_activation_bytes(index_, layer, layer + 1, size);
-    return again;
-  }
-
   struct Known {
     int stage = 0;
     int samples = 0;
     planner::StageNeed need;
-    Recomputed recomputed;  // where the stage recomputes layers
+    planner::RecomputedNeed recomputed;  // where the stage recomputes layers
   };
 
   const Known& known(int s, int microbatch) {
@@ -205,7 +189,7 @@ class DevicePeak {
     const Stage& of = stage(s);
     const planner::StageNeed need = planner::stage_need(cost_, index_, of.first_layer, of.last_layer, size, row_.splits());
     const bool recomputes = of.recompute.mode != Recompute::Mode::none;
-    return needs_.emplace_back(s, size, need, recomputes ? recomputed_need(of, size, need.saved) : Recomputed{});
+    return needs_.emplace_back(s, size, need, recomputes ? planner::recomputed_need(cost_, index_, of, size) : planner::RecomputedNeed{});
   }
 
   const planner::StageNeed& need(int s, int microbatch) { return known(s, microbatch).need; }
@@ -223,8 +207,8 @@ class DevicePeak {
       held_.add({forward, release, kept, i});
       // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, held - saved, i});
-      // What recomputation drops is held again during the backward.
-      if (recomputed) held_.add({gradient, release, known(s, i).recomputed.dropped, i});
+      // A whole backward holds what recomputation drops piece by piece, the parts of a split one all of it.
+      if (recomputed) held_.add({gradient, release, gradient < release ? known(s, i).recomputed.again : known(s, i).recomputed.piece, i});
     }
   }
 
@@ -270,6 +254,10 @@ class DevicePeak {
         return recomputes(stage(action.stage).recompute, action.microbatch) ? known(action.stage, action.microbatch).recomputed.forward
                                                                             : need.forward;
       case ActionKind::backward:
+        if (recomputes(stage(action.stage).recompute, action.microbatch)) {
+          const planner::RecomputedNeed& again = known(action.stage, action.microbatch).recomputed;
+          return has_gradients ? again.backward : again.first_backward;
+        }
         return has_gradients ? need.backward : need.first_backward;
       case ActionKind::backward_input:
         return need.input;

@@ -1,6 +1,7 @@
 #include "planner/cost/stage_need.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "profiler/base/index.h"
 
@@ -116,22 +117,92 @@ class StageLayers {
   int samples_;
 };
 
+// The layers of a stage that computes some of them again.
+class RecomputedLayers {
+ public:
+  RecomputedLayers(const CostModel& cost, int device, const Stage& stage, int samples)
+      : cost_(cost), device_(device), stage_(stage), samples_(samples) {
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+      again_.push_back(recomputes_layer(stage.recompute, layer));
+      saved_.push_back(cost.saved_activation_bytes(device, layer, layer + 1, samples));
+    }
+  }
+
+  [[nodiscard]] RecomputedNeed need() const {
+    RecomputedNeed need;
+    add_forward(need);
+    add_backward(need);
+    const int last = stage_.last_layer - 1;
+    (again(last) ? need.again : need.kept) -= dropped_output(cost_, device_, last, samples_);
+    need.forward -= need.kept;
+    need.backward -= need.kept;
+    need.first_backward -= need.kept;
+    need.piece = std::min({need.piece, need.backward, need.first_backward});
+    need.backward -= need.piece;
+    need.first_backward -= need.piece;
+    return need;
+  }
+
+ private:
+  [[nodiscard]] bool again(int layer) const { return again_[as_index(layer - stage_.first_layer)]; }
+  [[nodiscard]] std::int64_t saved(int layer) const { return saved_[as_index(layer - stage_.first_layer)]; }
+  [[nodiscard]] bool behind_piece(int layer) const { return layer > stage_.first_layer && again(layer - 1); }
+  // The stage's own input is not counted.
+  [[nodiscard]] std::int64_t input(int layer) const { return cost_.boundary_bytes(layer, samples_, false); }
+  [[nodiscard]] std::int64_t input_of_piece(int layer) const { return !again(layer) && behind_piece(layer) ? input(layer) : 0; }
+
+  void add_forward(RecomputedNeed& need) const {
+    for (int layer = stage_.first_layer; layer < stage_.last_layer; ++layer) {
+      need.kept += input_of_piece(layer) + (again(layer) ? 0 : saved(layer));
+      const std::int64_t made = again(layer) ? cost_.bare_forward_bytes(device_, layer, samples_) + (behind_piece(layer) ? input(layer) : 0)
+                                             : cost_.workspace_bytes(device_, layer, layer + 1, samples_);
+      need.forward = std::max(need.forward, need.kept + made);
+    }
+  }
+
+  void add_backward(RecomputedNeed& need) const {
+    std::int64_t now = need.backward = need.first_backward = need.kept;
+    for (int last = stage_.last_layer, first = last; last > stage_.first_layer; last = first) {
+      std::int64_t held = 0;
+      do held += saved(--first);
+      while (first > stage_.first_layer && again(first - 1) == again(last - 1));
+      if (again(first)) {
+        now += held;
+        need.again += held;
+        need.piece = std::max(need.piece, held);
+      }
+      for (int layer = last; layer-- > first; now -= saved(layer)) add_layer(need, {first, last}, layer, now);
+      now -= input_of_piece(first);
+    }
+  }
+
+  struct Piece {
+    int first = 0;
+    int last = 0;
+  };
+
+  // While the backward is at a layer of a piece and `now` is held.
+  void add_layer(RecomputedNeed& need, const Piece& piece, int layer, std::int64_t now) const {
+    const TiedGradients tied = tied_gradients(cost_, piece.first, piece.last, layer);
+    const std::int64_t of_output = layer + 1 < stage_.last_layer ? cost_.boundary_bytes(layer + 1, samples_, true) : 0;
+    const std::int64_t before = now - dropped_output(cost_, device_, layer, samples_) + of_output + tied.sums;
+    const std::int64_t made = cost_.parameters_bytes(layer + 1, stage_.last_layer);
+    need.backward = std::max(need.backward, before + cost_.workspace_bytes(device_, layer, layer + 1, samples_) + tied.waiting);
+    need.first_backward = std::max(need.first_backward, before + made + cost_.first_backward_bytes(device_, layer, samples_));
+  }
+
+  const CostModel& cost_;
+  int device_;
+  const Stage& stage_;
+  int samples_;
+  std::vector<bool> again_;  // by layer of the stage
+  std::vector<std::int64_t> saved_;
+};
+
 }  // namespace
 
-std::int64_t recomputed_forward_bytes(const CostModel& cost, int device, const Stage& stage, int samples) {
-  std::int64_t kept = 0, most = 0;
-  bool before = false;
-  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
-    const bool again = recomputes_layer(stage.recompute, layer), first = layer == stage.first_layer;
-    const std::int64_t input = first ? 0 : cost.boundary_bytes(layer, samples, false);
-    if (again != before && !first) kept += input;
-    if (!again) kept += cost.saved_activation_bytes(device, layer, layer + 1, samples);
-    const std::int64_t made = again ? cost.bare_forward_bytes(device, layer, samples) + (before ? input : 0)
-                                    : cost.workspace_bytes(device, layer, layer + 1, samples);
-    most = std::max(most, kept + made);
-    before = again;
-  }
-  return most;
+RecomputedNeed recomputed_need(const CostModel& cost, int device, const Stage& stage, int samples) {
+  return RecomputedLayers(cost, device, stage, samples).need();
 }
 
 std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {

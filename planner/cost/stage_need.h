@@ -30,9 +30,24 @@ struct StageNeed {
 /// `split`: with what the parts of a split backward need; otherwise that is 0.
 [[nodiscard]] StageNeed stage_need(const CostModel& cost, int device, int first_layer, int last_layer, int samples, bool split);
 
-/// Most bytes that the forward of a micro-batch needs that the stage recomputes, what it keeps included. Pieces that are run again run
-/// without gradients: a layer needs its input and what it makes.
-[[nodiscard]] std::int64_t recomputed_forward_bytes(const CostModel& cost, int device, const Stage& stage, int samples);
+/// What the layers of a stage need for one micro-batch that it recomputes, in bytes. Neighbouring layers that are kept, or computed again,
+/// form a piece. In the forward, pieces that will run again run without gradients: a layer needs its input and what it makes. In a whole
+/// backward they run again one by one, from the last to the first, each when the backward comes to it; so at most one is held beside what
+/// is kept:
+///
+///     layers       0  1  2  3  4      1, 3 and 4 are computed again
+///     backward     F3 F4 B4 B3  B2  F1 B1  B0
+struct RecomputedNeed {
+  std::int64_t kept = 0;            ///< from the forward to the backward
+  std::int64_t forward = 0;         ///< most bytes above `kept`
+  std::int64_t piece = 0;           ///< what the largest piece holds while it runs again
+  std::int64_t backward = 0;        ///< most bytes above `kept` and `piece`, like the next
+  std::int64_t first_backward = 0;  ///< which makes the gradients of the parameters
+  std::int64_t again = 0;           ///< what all layers save that are computed again; a split backward holds all of it
+};
+
+/// Requires: the stage recomputes layers.
+[[nodiscard]] RecomputedNeed recomputed_need(const CostModel& cost, int device, const Stage& stage, int samples);
 
 /// Bytes of a layer's output that is free as soon as the layers behind it are done with it; 0 if the layer's own backward needs it.
 [[nodiscard]] std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples);

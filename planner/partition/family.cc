@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "planner/recompute/smallest_peak.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/simulate/operations.h"
@@ -148,6 +149,8 @@ RatedCuts Family::rate(const std::vector<int>& cuts) const {
     rated.recomputed = recomputed_for_memory(now);
     now = plan(cuts, rated.recomputed);
     rate_memory(now, rated);
+    if (rated.excess_bytes > 0 && pieces_may_fit())
+      rate_memory(with_smallest_peaks(plan(cuts, problem_.recomputed), problem_.memory_bytes, cost_), rated);
   }
   for (std::size_t s = 0; s < cuts.size(); ++s) rated.copied_bytes += copied_bytes(static_cast<int>(s) + 1, cuts[s]);
   if (rated.excess_bytes > 0) return rated;

@@ -21,7 +21,10 @@ struct PartitionProblem {
   std::string schedule;                    ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
   std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
   bool recompute_for_memory = false;       ///< also recompute exactly the stages whose device would otherwise exceed its cap
-  int keep = 1;                            ///< plans to return
+  /// With recompute_for_memory: a plan also fits if with_smallest_peaks() makes it fit. It is timed as if whole stages were recomputed, and
+  /// returned so; then `step_ns` and the lower bound may be above the step with these sets, and only kNoPlan is proved.
+  bool pieces_may_fit = false;
+  int keep = 1;  ///< plans to return
   /// Plans that take longer are not returned.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< after which the search ends with what it has proved

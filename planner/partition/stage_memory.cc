@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "planner/recompute/smallest_peak.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/index.h"
 
@@ -25,6 +27,10 @@ int most_in_flight_later(const Plan& plan, int stage) {
   return most;
 }
 
+bool by_excess(const StageFit& a, const StageFit& b) {
+  return a.excess_bytes < b.excess_bytes;
+}
+
 }  // namespace
 
 StageMemory::StageMemory(const Family& family, const CostModel& cost) : family_(family), cost_(cost), plan_(family.any_plan()) {
@@ -35,12 +41,13 @@ StageMemory::Sums StageMemory::sums(int stage) const {
   const Profile& profile = cost_.profile();
   const int device = cost_.device_index(plan_.devices[as_index(plan_.stages[as_index(stage)].devices.front())]);
   const int samples = *std::min_element(plan_.microbatch_sizes.begin(), plan_.microbatch_sizes.end());
-  Sums sums{{0}, {0}, {0}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
+  Sums sums{{0}, {0}, {0}, {}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
     sums.buffers.push_back(sums.buffers.back() + profile.layers[as_index(layer)].buffers_bytes);
     sums.saved.push_back(sums.saved.back() + cost_.saved_activation_bytes(device, layer, layer + 1, samples));
     const bool dropped = layer + 1 < cost_.layers() && !cost_.keeps_output(device, layer);
     sums.dropped.push_back(dropped ? cost_.boundary_bytes(layer + 1, samples, false) : 0);
+    sums.layer.push_back(std::max<std::int64_t>(0, sums.saved.back() - sums.saved[as_index(layer)] - sums.dropped.back()));
   }
   return sums;
 }
@@ -50,7 +57,10 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
   const auto a = as_index(first);
   const auto b = as_index(last);
   const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
-  const std::int64_t saved = std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);
+  // Of pieces, one holds what the layer saves that saves most.
+  const std::int64_t saved = recomputed && family_.pieces_may_fit()
+                                 ? *std::max_element(sums.layer.begin() + first, sums.layer.begin() + last)
+                                 : std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);
   const std::int64_t parameters = cost_.parameters_bytes(first, last);
   const auto state = static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
   return parameters + state + sums.buffers[b] - sums.buffers[a] +
@@ -80,19 +90,27 @@ const StageFit& StageMemory::need(int stage, int first, int last) {
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   const bool always = family_.always_recomputed(stage);
-  StageFit need = measure(stage, first, last, always);
-  if (need.excess_bytes > 0 && family_.recomputes_for_memory() && !always) need = measure(stage, first, last, true);
+  StageFit need = measure(stage, first, last, always ? Again::all : Again::nothing);
+  if (need.excess_bytes > 0 && family_.recomputes_for_memory() && !always) need = measure(stage, first, last, Again::all);
+  if (need.excess_bytes > 0 && family_.pieces_may_fit() && !always)
+    need = std::min(need, measure(stage, first, last, Again::pieces), by_excess);
   return known_.emplace(key, need).first->second;
 }
 
-StageFit StageMemory::measure(int stage, int first, int last, bool recomputed) {
+std::vector<std::int64_t> StageMemory::caps_of(const Stage& stage) const {
+  std::vector<std::int64_t> caps(plan_.devices.size(), 0);
+  for (const int device : stage.devices) caps[as_index(device)] = family_.cap(device);
+  return caps;
+}
+
+StageFit StageMemory::measure(int stage, int first, int last, Again again) {
   set_layers(plan_, stage, first, last);
-  Stage& there = plan_.stages[as_index(stage)];
-  there.recompute.mode = recomputed ? Recompute::Mode::all : Recompute::Mode::none;
+  plan_.stages[as_index(stage)].recompute = {again == Again::all ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
+  if (again == Again::pieces) plan_ = with_smallest_peaks(std::move(plan_), caps_of(plan_.stages[as_index(stage)]), cost_);
   StageFit need;
-  need.recomputed = recomputed;
+  need.recomputed = again != Again::nothing;
   need.excess_bytes = std::numeric_limits<std::int64_t>::min();
-  for (const int device : there.devices) {
+  for (const int device : plan_.stages[as_index(stage)].devices) {
     const std::int64_t peak = cost_.peak_bytes(plan_, device);
     need.peak_bytes = std::max(need.peak_bytes, peak);
     if (family_.cap(device) <= 0 || peak - family_.cap(device) <= need.excess_bytes) continue;

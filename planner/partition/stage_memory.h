@@ -17,7 +17,7 @@ struct StageFit {
   std::int64_t peak_bytes = 0;    ///< of the device that needs most
   std::int64_t excess_bytes = 0;  ///< most bytes over a cap; below 0: bytes left under it
   int excess_device = -1;         ///< index into the family's devices
-  bool recomputed = false;
+  bool recomputed = false;        ///< as a whole, or in pieces where Family::pieces_may_fit() and the whole does not fit
 };
 
 /// The memory of single stages, for families whose rows are the same for all cuts and put one stage on a device.
@@ -38,12 +38,16 @@ class StageMemory {
     std::vector<std::int64_t> buffers;  // before each layer
     std::vector<std::int64_t> saved;    // likewise, of one micro-batch of the smallest size
     std::vector<std::int64_t> dropped;  // of that, the output of the layer before, if the layer's backward does not need it
+    std::vector<std::int64_t> layer;    // of that, what the layer saves, less such an output
     std::int64_t in_flight = 1;
     std::int64_t in_flight_later = 1;  // once there are gradients
   };
   [[nodiscard]] Sums sums(int stage) const;
   [[nodiscard]] std::int64_t least_bytes(int stage, int first, int last, bool recomputed) const;
-  [[nodiscard]] StageFit measure(int stage, int first, int last, bool recomputed);
+  enum class Again { nothing, all, pieces };
+  // Per device of the plan; none but those of the stage.
+  [[nodiscard]] std::vector<std::int64_t> caps_of(const Stage& stage) const;
+  [[nodiscard]] StageFit measure(int stage, int first, int last, Again again);
 
   const Family& family_;
   const CostModel& cost_;

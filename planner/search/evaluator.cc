@@ -5,7 +5,7 @@
 
 #include "planner/cost/variants.h"
 #include "planner/executable.h"
-#include "planner/search/least_recompute.h"
+#include "planner/recompute/least_recompute.h"
 
 namespace mptune::planner {
 namespace {

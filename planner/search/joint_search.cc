@@ -287,11 +287,12 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)), cuts);
 }
 
-// Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones, or proves that no plan fits.
+// Searches with whole stages recomputed, or pieces of them where only those fit. If the fastest cuts do not fit, this often finds good
+// ones, or proves that no plan fits with the sets of layers that smallest_peak() knows.
 void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed) {
   state.asked_recomputed = true;
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
-  problem.recompute_for_memory = true;
+  problem.recompute_for_memory = problem.pieces_may_fit = true;
   problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedRatio);
   if (!rows_are_fixed || state.family.virtual_stages > 1) {  // every node may need a simulation, and peaks that take as long
     const std::int64_t actions = 4 * state.family.stages() * std::ssize(state.family.sizes) * schedule_info(problem.schedule).relative_cost;
@@ -330,7 +331,7 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   try_cuts(state, state.family.seed);
   if (decided_by_rows(state.family)) return;
   PartitionProblem problem = problem_of(state, Goal::best, kBeyondNodes);
-  problem.recompute_for_memory = space_.recompute.empty();
+  problem.recompute_for_memory = problem.pieces_may_fit = space_.recompute.empty();
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {

@@ -16,12 +16,12 @@ class RatedFamilies {
   /// The reference stays valid.
   [[nodiscard]] KnownRates& of(const PartitionProblem& problem) {
     return known_[{problem.devices, problem.stages, problem.memory_bytes, problem.microbatch_sizes, problem.schedule, problem.recomputed,
-                   problem.recompute_for_memory}];
+                   problem.recompute_for_memory, problem.pieces_may_fit}];
   }
 
  private:
   using Key = std::tuple<std::vector<std::string>, std::vector<std::vector<int>>, std::vector<std::int64_t>, std::vector<int>, std::string,
-                         std::vector<int>, bool>;
+                         std::vector<int>, bool, bool>;
   std::map<Key, KnownRates> known_;
 };
 

@@ -97,7 +97,7 @@ class Memory(CommandTest):
 
     def test_plan_names_the_option_in_the_way(self):
         options = ["plan", "profile.sqlite", "--memory", "60kB"]
-        self.fails(3, ["no plan fits", "it fits with --stages 2 ("], "plan", "profile.sqlite", "--memory", "20kB", "--stages", "1")
+        self.fails(3, ["no plan fits", "it fits with --stages 2 ("], "plan", "profile.sqlite", "--memory", "16kB", "--stages", "1")
         self.fails(3, ["no plan fits", "it fits with --microbatches 4 ("], *options, "--stages", "1", "--microbatches", "1")
         self.fails(3, ["no plan fits", "--microbatches"], *options, "--stages", "2", "--microbatches", "1", "--recompute", "none")
         self.fails(3, ["no plan fits", "nothing on these devices fits", "--memory "], "plan", "profile.sqlite", "--memory", "2kB")

@@ -47,18 +47,18 @@ struct BruteForce {
   void consider(Plan plan) {
     if (excess(plan) == 0) return add(plan);
     const Plan bare = plan;
-    for (Stage& stage : plan.stages) stage.recompute = {Recompute::Mode::all, {}, {}};
-    const std::int64_t over = excess(plan);
-    if (over > 0) smallest_excess = smallest_excess < 0 ? over : std::min(smallest_excess, over);
     std::optional<Candidate> best;
-    for (unsigned set = 1; over == 0 && set < 1u << cost.layers(); ++set) {
+    for (unsigned set = 1; set < 1u << cost.layers(); ++set) {
       Plan some = bare;
       for (Stage& stage : some.stages) {
         for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
           if ((set >> layer & 1) != 0) stage.recompute.layers.push_back(layer);
         if (!stage.recompute.layers.empty()) stage.recompute.mode = Recompute::Mode::some;
       }
-      if (excess(some) > 0) continue;
+      if (const std::int64_t over = excess(some); over > 0) {
+        smallest_excess = smallest_excess < 0 ? over : std::min(smallest_excess, over);
+        continue;
+      }
       const Prediction prediction = predict(some, cost);
       if (!best || prediction.step_s < best->prediction.step_s) best = {some, prediction};
     }

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "planner/plan_file.h"
+#include "planner/recompute/least_recompute.h"
 #include "planner/schedule/schedule.h"
-#include "planner/search/least_recompute.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
 #include "tests/planner/search/spaces.h"

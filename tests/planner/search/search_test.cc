@@ -91,7 +91,7 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
   std::mt19937 random(14);
   int capped = 0;
   int recomputed = 0;
-  int infeasible = 0;
+  int infeasible = 0, only_in_pieces = 0;
   for (int round = 0; round < 60; ++round) {
     const int layers = std::uniform_int_distribution<int>(3, 5)(random);
     const int devices = std::uniform_int_distribution<int>(1, 3)(random);
@@ -126,7 +126,8 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
     const SearchResult result = search_plans(space, cost);
     if (brute.all.empty()) {
       EXPECT_TRUE(result.ranked.empty());
-      EXPECT_EQ(result.smallest_excess_bytes, brute.smallest_excess);
+      EXPECT_GE(result.smallest_excess_bytes, brute.smallest_excess);
+      EXPECT_LE(static_cast<double>(result.smallest_excess_bytes), 1.02 * static_cast<double>(brute.smallest_excess));
       EXPECT_THAT(result.smallest_excess_device, HasSubstr("sleep:"));
       ++infeasible;
       continue;
@@ -137,6 +138,9 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
     EXPECT_EQ(step(result.ranked[0]), step(best)) << round;
     EXPECT_TRUE(result.complete) << round;
     EXPECT_EQ(result.lower_bound_s, step(best));
+    Plan whole = best.plan;
+    for (Stage& stage : whole.stages) stage.recompute = {Recompute::Mode::all, {}, {}};
+    only_in_pieces += brute.excess(best.plan) == 0 && brute.excess(whole) > 0;
     for (const Candidate& candidate : result.ranked) {
       EXPECT_EQ(candidate.prediction, predict(candidate.plan, cost));
       for (const std::int64_t peak : candidate.prediction.peak_bytes) EXPECT_LE(peak, cap);
@@ -146,6 +150,7 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
   EXPECT_GT(capped, 10);
   EXPECT_GT(recomputed, 0);
   EXPECT_GT(infeasible, 3);
+  EXPECT_GT(only_in_pieces, 3) << "with whole stages recomputed they do not fit";
 }
 
 TEST(SearchPlans, ListsEveryPlanOnce) {

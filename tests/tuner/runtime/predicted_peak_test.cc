@@ -198,6 +198,21 @@ void expect_near_of_replicas(const PredictedPeaks& peaks, double most) {
   peaks.expect_near(replicated("zb1p", {1, 2}), most);
 }
 
+/// Every second layer is computed again: in one stage of one micro-batch, and in two stages of four.
+void expect_near_in_pieces(const PredictedPeaks& peaks, double most) {
+  for (const int devices : {1, 2}) {
+    PlanOptions options = peaks.options("1f1b", "none", devices);
+    if (devices == 1) options.microbatches = 1;
+    Plan plan = make_plan(options);
+    for (Stage& stage : plan.stages)
+      for (int layer = stage.first_layer + 1; layer < stage.last_layer; layer += 2) {
+        stage.recompute.mode = Recompute::Mode::some;
+        stage.recompute.layers.push_back(layer);
+      }
+    peaks.expect_near(plan, most);
+  }
+}
+
 // What is above 1.05 where all may wait is mostly tensors that a neighbour may send early, but does not.
 TEST(PredictedPeak, OfATransformer) {
   const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "", Waiting::all);
@@ -205,24 +220,28 @@ TEST(PredictedPeak, OfATransformer) {
   expect_near_split(peaks, 1.2);
   expect_near_of_replicas(peaks, 1.1);
   expect_near_with_help(peaks, 2);
+  expect_near_in_pieces(peaks, 1.1);
 }
 TEST(PredictedPeak, OfLinearLayers) {
   const PredictedPeaks peaks("mlp:layers=6,width=10", "", Waiting::all);
   expect_near_whole(peaks, {1, 3}, {.gpipe = 1.15, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.17);
+  expect_near_in_pieces(peaks, 1.1);
 }
 TEST(PredictedPeak, OfCarriedSkips) {
   const PredictedPeaks peaks("unet:base=4,depth=2", "3x32x32", Waiting::none);
   expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.1, .f1b1 = 1.25});
   expect_near_split(peaks, 1.27);
   expect_near_of_replicas(peaks, 1.2);
+  expect_near_in_pieces(peaks, 1.27);
 }
 TEST(PredictedPeak, OfCarriedImagesAndFeatures) {
   const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64", Waiting::none);
   expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.1, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.22);
+  expect_near_in_pieces(peaks, 1.1);
 }
 // Of a few kilobytes, the workspaces of layers whose largest moments differ are much: `language` is 1.26 above a first device for which
 // nothing waits, and nearer wherever something does.

@@ -13,7 +13,7 @@ struct LayerChoice {
   int layer = 0;
   std::int64_t forward_ns = 0;   ///< at least 0
   std::int64_t freed_bytes = 0;  ///< that need not be saved
-  std::int64_t input_bytes = 0;  ///< saved besides where a piece begins with the layer: computed again, or saved behind one that is
+  std::int64_t input_bytes = 0;  ///< saved besides if the layer is saved behind one that is computed again
   bool first = false;            ///< of its stage: its input is saved anyway
 };
 

@@ -1,4 +1,4 @@
-#include "planner/search/least_set.h"
+#include "planner/recompute/least_set.h"
 
 #include <algorithm>
 #include <array>
@@ -28,9 +28,9 @@ struct Link {
 
 using Front = std::vector<Set>;  // longer, and with more bytes freed, from set to set
 
-// What is saved besides if this layer is computed again and the one before it is not, or the other way round.
+// What is saved besides if the layer before this one is computed again and this one is not.
 std::int64_t border(const LayerChoice& layer, bool before, bool again) {
-  return before == again || layer.first ? 0 : layer.input_bytes;
+  return before && !again && !layer.first ? layer.input_bytes : 0;
 }
 
 Front merged(const Front& a, const Front& b) {
