@@ -107,6 +107,7 @@ CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
     for (const int first : allowed.begins[as_index(s)]) now[as_index(first)] = least_from(allowed.begins[as_index(s) + 1], s, first, rest);
     rest = std::move(now);
   }
+  if (memory_->ran_out()) return least_seen_;
   any_fits_ = rest.front().first <= 0;
   const bool exceeds = rest.front().first > 0 && rest.front().first < PathBounds::kFar;
   return exceeds ? Excess{rest.front().first, rest.front().second} : Excess{};
@@ -116,7 +117,7 @@ CutRater::Found CutRater::least_from(const std::vector<int>& ends, int stage, in
   Found least{least_excess_known_, -1};
   const auto attempt = [&](int last) {
     const Found& behind = rest[as_index(last)];
-    if (behind.first >= least.first || memory_->least_excess(stage, first, last) >= least.first) return;
+    if (behind.first >= least.first || memory_->ran_out() || memory_->least_excess(stage, first, last) >= least.first) return;
     const StageFit& need = memory_->need(stage, first, last);
     least = std::min(least, std::max(behind, Found(std::max<std::int64_t>(0, need.excess_bytes), need.excess_device)));
   };

@@ -32,6 +32,8 @@ class CutRater {
   [[nodiscard]] PathBounds& paths() { return paths_; }
   [[nodiscard]] const BestCuts& best() const { return best_; }
   [[nodiscard]] std::int64_t simulated() const { return simulated_; }
+  [[nodiscard]] std::int64_t in_pieces() const { return memory_ ? memory_->in_pieces() : 0; }
+  [[nodiscard]] bool ran_out_of_pieces() const { return memory_ && memory_->ran_out(); }
 
   /// True if a plan that is timed may add a path.
   [[nodiscard]] bool learns() const { return learns_; }

@@ -176,7 +176,8 @@ PartitionResult CutSearch::finish() {
     const CutRater::Excess excess = rater_.smallest_excess(allowed_);
     // Plans beyond `longest_ns` were not looked at: one of them may fit.
     const bool looked_at_all = result_.complete && problem_.longest_ns == std::numeric_limits<std::int64_t>::max();
-    const bool none = excess.bytes > 0 && (looked_at_all || rater_.knows_memory());
+    result_.complete = result_.complete && !rater_.ran_out_of_pieces();
+    const bool none = excess.bytes > 0 && !rater_.ran_out_of_pieces() && (looked_at_all || rater_.knows_memory());
     if (none) result_.lower_bound_ns = PartitionResult::kNoPlan;
     if (none || !result_.complete) {
       result_.smallest_excess_bytes = excess.bytes;
@@ -189,6 +190,7 @@ PartitionResult CutSearch::finish() {
   }
   result_.nodes = effort_.nodes();
   result_.simulated = rater_.simulated();
+  result_.in_pieces = rater_.in_pieces();
   for (const RatedCuts& kept : best)
     result_.best.push_back({family_.plan(kept.cuts, kept.recomputed), kept.step_ns, kept.copied_bytes, kept.peak_bytes});
   return std::move(result_);

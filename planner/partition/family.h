@@ -25,7 +25,8 @@ class Family {
   [[nodiscard]] bool has_caps() const;
   [[nodiscard]] bool always_recomputed(int stage) const;
   [[nodiscard]] bool recomputes_for_memory() const { return problem_.recompute_for_memory && has_caps(); }
-  [[nodiscard]] bool pieces_may_fit() const { return problem_.pieces_may_fit && recomputes_for_memory(); }
+  [[nodiscard]] bool pieces_may_fit() const { return most_in_pieces() > 0 && recomputes_for_memory(); }
+  [[nodiscard]] std::int64_t most_in_pieces() const { return problem_.most_in_pieces; }
   /// True if all plans of the family have the same rows of actions.
   [[nodiscard]] bool rows_are_fixed() const;
   [[nodiscard]] bool one_stage_per_device() const;

@@ -21,9 +21,10 @@ struct PartitionProblem {
   std::string schedule;                    ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
   std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
   bool recompute_for_memory = false;       ///< also recompute exactly the stages whose device would otherwise exceed its cap
-  /// With recompute_for_memory: a plan also fits if with_smallest_peaks() makes it fit. It is timed as if whole stages were recomputed, and
-  /// returned so; then `step_ns` and the lower bound may be above the step with these sets, and only kNoPlan is proved.
-  bool pieces_may_fit = false;
+  /// With recompute_for_memory, above 0: a plan also fits if with_smallest_peaks() makes it fit, which is tried for so many ranges of
+  /// layers at most. Such a plan is timed as if whole stages were recomputed, and returned so: `step_ns` and the lower bound may be above
+  /// the step with these sets, and only kNoPlan is proved.
+  std::int64_t most_in_pieces = 0;
   int keep = 1;  ///< plans to return
   /// Plans that take longer are not returned.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
@@ -53,6 +54,7 @@ struct PartitionResult {
   bool complete = false;       ///< not ended early
   std::int64_t nodes = 0;      ///< partial plans visited, first plans rated, and the cost of path mixtures in the same unit
   std::int64_t simulated = 0;  ///< whole plans timed, known ones not counted
+  std::int64_t in_pieces = 0;  ///< ranges of layers for which with_smallest_peaks() was asked
   /// If no plan fits its caps, or the search ended before it found one that fits: by how much, and on which device, the plan that comes
   /// closest exceeds a cap. Covers all plans; only those rated if a device has several stages or rows differ from plan to plan. Else 0.
   std::int64_t smallest_excess_bytes = 0;

@@ -92,8 +92,10 @@ const StageFit& StageMemory::need(int stage, int first, int last) {
   const bool always = family_.always_recomputed(stage);
   StageFit need = measure(stage, first, last, always ? Again::all : Again::nothing);
   if (need.excess_bytes > 0 && family_.recomputes_for_memory() && !always) need = measure(stage, first, last, Again::all);
-  if (need.excess_bytes > 0 && family_.pieces_may_fit() && !always)
-    need = std::min(need, measure(stage, first, last, Again::pieces), by_excess);
+  if (need.excess_bytes > 0 && family_.pieces_may_fit() && !always) {
+    ran_out_ = ran_out_ || in_pieces_ == family_.most_in_pieces();
+    if (!ran_out_) need = std::min(need, measure(stage, first, last, Again::pieces), by_excess);
+  }
   return known_.emplace(key, need).first->second;
 }
 
@@ -106,6 +108,7 @@ std::vector<std::int64_t> StageMemory::caps_of(const Stage& stage) const {
 StageFit StageMemory::measure(int stage, int first, int last, Again again) {
   set_layers(plan_, stage, first, last);
   plan_.stages[as_index(stage)].recompute = {again == Again::all ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
+  in_pieces_ += again == Again::pieces ? 1 : 0;
   if (again == Again::pieces) plan_ = with_smallest_peaks(std::move(plan_), caps_of(plan_.stages[as_index(stage)]), cost_);
   StageFit need;
   need.recomputed = again != Again::nothing;

@@ -26,8 +26,12 @@ class StageMemory {
   /// Both must outlive this. Requires: family.rows_are_fixed() and family.one_stage_per_device().
   StageMemory(const Family& family, const CostModel& cost);
 
-  /// Exact, by the cost model; found once for every range.
+  /// Exact, by the cost model, unless it ran out of tries; found once for every range.
   [[nodiscard]] const StageFit& need(int stage, int first, int last);
+  /// Ranges whose recomputation in pieces was tried.
+  [[nodiscard]] std::int64_t in_pieces() const { return in_pieces_; }
+  /// True if there was one more than Family::most_in_pieces() allows.
+  [[nodiscard]] bool ran_out() const { return ran_out_; }
   /// Per first layer: the last layer at which the stage may end; beyond it, it surely exceeds the cap of its first device.
   [[nodiscard]] std::vector<int> furthest(int stage) const;
   /// Lower bound of the bytes over the cap of the stage's first device; far below 0 without a cap.
@@ -54,6 +58,8 @@ class StageMemory {
   Plan plan_;               // its ranges are set for every question
   std::vector<Sums> sums_;  // none without caps
   std::unordered_map<std::uint64_t, StageFit> known_;
+  std::int64_t in_pieces_ = 0;
+  bool ran_out_ = false;
 };
 
 }  // namespace mptune::planner

@@ -18,8 +18,6 @@ namespace {
 // Sets of layers that are made in the time of a simulated action.
 constexpr std::int64_t kSetsPerAction = 32;
 constexpr int kMostExchanges = 64;
-// What a peak takes beside its actions.
-constexpr std::int64_t kActionsPerPeak = 20;
 
 // Chooses what one device of a plan computes again.
 class DeviceFit {
@@ -28,11 +26,13 @@ class DeviceFit {
       : plan_(plan), device_(device), cap_(cap), cost_(cost), layers_(plan, device, cost) {}
 
   // Of the sets that fit the one with the least time, or the one that exceeds the cap by least.
-  void fit() {
-    SmallestPeak smallest = smallest_peak(layers_, cap_, [this](const LayerSet& set) { return peak_bytes(set); });
-    const bool fits = smallest.peak_bytes <= cap_;
-    const LayerSet some = fits ? least(std::move(smallest.layers)) : std::move(smallest.layers);
-    const std::optional<LayerSet> behind = fits ? fitting_behind() : std::nullopt;
+  void fit(Effort effort) {
+    LeastSet found = least_set(layers_.choices(), [this](const LayerSet& set) { return fits(set); });
+    worked_ += found.stored / kSetsPerAction;
+    LayerSet some = found.layers && effort == Effort::quick ? *found.layers : smallest();
+    if (!fits(some)) return layers_.choose(some, plan_);
+    if (effort == Effort::thorough) some = less(found.layers, std::move(some));
+    const std::optional<LayerSet> behind = fitting_behind();
     layers_.choose(behind && step_s(*behind) < step_s(some) ? *behind : some, plan_);
   }
 
@@ -40,14 +40,15 @@ class DeviceFit {
   [[nodiscard]] std::int64_t worked() const { return worked_; }
 
  private:
-  // Of the sets that least_set() finds and that lie in one that fits, the one whose forwards take less.
-  LayerSet least(LayerSet smallest) {
-    LeastSet found = least_set(layers_.choices(), [this](const LayerSet& set) { return fits(set); });
-    worked_ += found.stored / kSetsPerAction;
+  LayerSet smallest() {
+    return smallest_peak(layers_, cap_, [this](const LayerSet& set) { return peak_bytes(set); }).layers;
+  }
+
+  // What is left of the set whose forwards take less.
+  LayerSet less(std::optional<LayerSet> found, LayerSet smallest) {
     drop(smallest);
-    if (found.layers) drop(*found.layers);
-    const bool first_is_less = found.layers && forward_ns(*found.layers) <= forward_ns(smallest);
-    LayerSet least = first_is_less ? *found.layers : std::move(smallest);
+    if (found) drop(*found);
+    LayerSet least = found && forward_ns(*found) <= forward_ns(smallest) ? std::move(*found) : std::move(smallest);
     exchange(least);
     return least;
   }
@@ -142,11 +143,11 @@ class DeviceFit {
 
 }  // namespace
 
-LeastRecompute with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
+LeastRecompute with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost, Effort effort) {
   LeastRecompute least;
   least.plan = fit_devices(std::move(plan), caps, cost, [&](Plan& now, int device) {
     DeviceFit device_fit(now, device, caps[as_index(device)], cost);
-    device_fit.fit();
+    device_fit.fit(effort);
     least.worked += device_fit.worked();
   });
   return least;

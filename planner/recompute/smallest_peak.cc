@@ -11,7 +11,6 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostTries = 8;
 constexpr std::int64_t kStepsToTooFew = 16;
 
 }  // namespace
@@ -20,7 +19,7 @@ SmallestPeak smallest_peak(const DeviceLayers& layers, std::int64_t cap, const s
   SmallestPeak smallest{LayerSet(layers.needs().size(), true), std::numeric_limits<std::int64_t>::max()};
   std::optional<LayerSet> set = smallest.layers;
   std::int64_t too_few = 0;  // bytes that no set's backward gets by with
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  for (int tries = 0; tries < kPeaksInPieces; ++tries) {
     const std::int64_t peak = peak_bytes(*set), backward = backward_bytes(layers.needs(), *set);
     if (peak < smallest.peak_bytes) smallest = {*set, peak};
     if (peak <= cap) return smallest;

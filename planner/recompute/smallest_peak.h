@@ -23,6 +23,11 @@ struct SmallestPeak {
 [[nodiscard]] SmallestPeak smallest_peak(const DeviceLayers& layers, std::int64_t cap,
                                          const std::function<std::int64_t(const LayerSet&)>& peak_bytes);
 
+/// What a peak takes beside the actions of its row, in simulated actions.
+inline constexpr std::int64_t kActionsPerPeak = 20;
+/// Peaks that smallest_peak() takes at most.
+inline constexpr int kPeaksInPieces = 8;
+
 /// Chooses the recomputation of one of a plan's devices: index into Plan::devices.
 using FitDevice = std::function<void(Plan& plan, int device)>;
 

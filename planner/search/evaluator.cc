@@ -10,6 +10,10 @@
 namespace mptune::planner {
 namespace {
 
+// A plan whose layers to compute again were chosen with little effort takes at most about this many times the step of the best choice.
+constexpr double kMostSavedByEffort = 1.1;
+constexpr std::int64_t kThoroughWorkDivisor = 8;  // thorough choices get 1 / this of the work
+
 // Most bytes over a cap, and the device.
 std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
   std::pair<std::int64_t, std::size_t> most{0, 0};
@@ -30,9 +34,7 @@ double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::i
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
-    LeastRecompute least = with_least_recompute(std::move(plan), caps, cost_);
-    worked(least.worked, 0);
-    plan = std::move(least.plan);
+    plan = recomputing(plan, caps);
     peaks = cost_.peak_bytes(plan);
   }
   const auto [over, device] = excess(peaks, caps);
@@ -56,6 +58,18 @@ double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::i
   if (kind == Parallelism::pipeline && has_replicas(candidate.plan)) kind = Parallelism::hybrid;
   ranking_.add(kind, std::move(candidate));
   return step_s;
+}
+
+Plan Evaluator::recomputing(const Plan& plan, const std::vector<std::int64_t>& caps) {
+  LeastRecompute least = with_least_recompute(plan, caps, cost_, Effort::quick);
+  worked(least.worked, 0);
+  const bool fits = excess(cost_.peak_bytes(least.plan), caps).first == 0;
+  if (!fits || thorough_ > space_.most_actions / kThoroughWorkDivisor) return std::move(least.plan);
+  if (predict(least.plan, cost_).step_s > kMostSavedByEffort * fastest_s_) return std::move(least.plan);
+  least = with_least_recompute(plan, caps, cost_, Effort::thorough);
+  worked(least.worked, 0);
+  thorough_ += least.worked;
+  return std::move(least.plan);
 }
 
 void Evaluator::add_beyond(Candidate candidate, MissingCapability missing) {

@@ -42,6 +42,8 @@ class Evaluator {
   [[nodiscard]] const std::map<std::string, NotExecutable>& beyond() const { return beyond_; }
 
  private:
+  // The plan with as little recomputation as the caps require; chosen thoroughly where it may be the fastest.
+  Plan recomputing(const Plan& plan, const std::vector<std::int64_t>& caps);
   void add_beyond(Candidate candidate, MissingCapability missing);
 
   const SearchSpace& space_;
@@ -50,6 +52,7 @@ class Evaluator {
   SearchResult result_;
   std::map<std::string, NotExecutable> beyond_;
   double fastest_s_;
+  std::int64_t thorough_ = 0;  // of actions_, for thorough choices
   std::int64_t actions_ = 0;
   bool stopped_ = false;
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/partition/family.h"
+#include "planner/recompute/smallest_peak.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/simulate/operations.h"
@@ -32,6 +33,9 @@ constexpr int kMostListSchedules = 6;  // families of list schedules that beyond
 constexpr std::int64_t kBeyondWorkDivisor = 4;  // beyond() gets 1 / this of the work that is left
 constexpr std::int64_t kProofWorkDivisor = 2;   // beside families without a proof, the others get 1 / this of the work
 constexpr int kMostListed = 4096;
+// Searches for plans that fit in pieces get 1 / this of all work, and each family 1 / this of what is left of that.
+constexpr std::int64_t kPiecesWorkDivisor = 4;
+constexpr std::int64_t kNodesPerRange = 8;  // nodes of such a search for each range of layers that it tries
 // A step with all stages recomputed takes at most about this many times the step without recomputation.
 constexpr double kRecomputedRatio = 1.5;
 
@@ -63,7 +67,8 @@ JointSearch::JointSearch(const SearchSpace& space, const CostModel& cost, std::v
       rated_(rated),
       choices_(space, cost, caps_),
       evaluator_(space, cost, keep),
-      keep_(keep) {}
+      keep_(keep),
+      pieces_work_left_(space.most_actions / kPiecesWorkDivisor) {}
 
 void JointSearch::list_families() {
   if (!states_.empty()) return;
@@ -242,8 +247,7 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   attempt.proof.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = false;
-  if (result.smallest_excess_device >= 0)
-    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
+  note_excess(result, problem);
 }
 
 // Recomputation makes no plan faster. So plans are listed by their step without caps and evaluated with caps, until the step without caps
@@ -287,27 +291,51 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)), cuts);
 }
 
-// Searches with whole stages recomputed, or pieces of them where only those fit. If the fastest cuts do not fit, this often finds good
-// ones, or proves that no plan fits with the sets of layers that smallest_peak() knows.
+// Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones. If no plan fits then, some may fit
+// with pieces of stages recomputed, or none is proved to, of the sets of layers that smallest_peak() knows.
 void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed) {
   state.asked_recomputed = true;
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
-  problem.recompute_for_memory = problem.pieces_may_fit = true;
+  problem.recompute_for_memory = true;
   problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedRatio);
   if (!rows_are_fixed || state.family.virtual_stages > 1) {  // every node may need a simulation, and peaks that take as long
     const std::int64_t actions = 4 * state.family.stages() * std::ssize(state.family.sizes) * schedule_info(problem.schedule).relative_cost;
     problem.most_nodes = std::max<std::int64_t>(64, std::min(problem.most_nodes, evaluator_.work_left() / 4 / actions));
   }
+  const PartitionResult whole = try_recomputed(state, problem, rows_are_fixed);
+  if (whole.lower_bound_ns != PartitionResult::kNoPlan) return;
+  note_excess(whole, problem);
+  ask_in_pieces(state, attempt, problem, rows_are_fixed);
+}
+
+void JointSearch::note_excess(const PartitionResult& result, const PartitionProblem& problem) {
+  if (result.smallest_excess_device >= 0)
+    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
+}
+
+// A family of which little was tried is left without a proof.
+void JointSearch::ask_in_pieces(FamilyState& state, Attempt& attempt, PartitionProblem& problem, bool rows_are_fixed) {
+  const std::int64_t row = 2 * std::ssize(state.family.sizes);
+  const std::int64_t range = kPeaksInPieces * (kActionsPerPeak + row + cost_.layers());
+  problem.most_in_pieces = std::max<std::int64_t>(1, pieces_work_left_ / kPiecesWorkDivisor / range);
+  problem.most_nodes = std::min(problem.most_nodes, kNodesPerRange * problem.most_in_pieces);
+  const PartitionResult result = try_recomputed(state, problem, rows_are_fixed);
+  evaluator_.worked(result.in_pieces * range, 0);
+  pieces_work_left_ = std::max<std::int64_t>(0, pieces_work_left_ - result.in_pieces * range);
+  note_excess(result, problem);
+  if (!result.best.empty()) return;
+  state.fits = !rows_are_fixed;
+  const bool proved = rows_are_fixed && result.lower_bound_ns == PartitionResult::kNoPlan;
+  (proved ? attempt.proof.solved : attempt.proof.exhausted) = true;
+}
+
+PartitionResult JointSearch::try_recomputed(FamilyState& state, PartitionProblem& problem, bool rows_are_fixed) {
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
     for (Stage& stage : found.plan.stages) stage.recompute = {};
     try_found(state, std::move(found.plan), rows_are_fixed);
   }
-  if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
-  state.fits = !rows_are_fixed;
-  (rows_are_fixed ? attempt.proof.solved : attempt.proof.exhausted) = true;
-  if (result.smallest_excess_device >= 0)
-    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
+  return result;
 }
 
 void JointSearch::beyond() {
@@ -331,7 +359,7 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   try_cuts(state, state.family.seed);
   if (decided_by_rows(state.family)) return;
   PartitionProblem problem = problem_of(state, Goal::best, kBeyondNodes);
-  problem.recompute_for_memory = problem.pieces_may_fit = space_.recompute.empty();
+  problem.recompute_for_memory = space_.recompute.empty();
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {

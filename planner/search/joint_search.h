@@ -114,6 +114,9 @@ class JointSearch {
   void solve_with_memory(FamilyState& state, Attempt& attempt);
   void try_found(FamilyState& state, Plan plan, bool rows_are_fixed);
   void ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed);
+  void note_excess(const PartitionResult& result, const PartitionProblem& problem);
+  void ask_in_pieces(FamilyState& state, Attempt& attempt, PartitionProblem& problem, bool rows_are_fixed);
+  PartitionResult try_recomputed(FamilyState& state, PartitionProblem& problem, bool rows_are_fixed);
   void solve_beyond(FamilyState& state, double longest_s);
   void sharpen(FamilyState& state);
   void sharpen_all();
@@ -127,6 +130,7 @@ class JointSearch {
   Evaluator evaluator_;
   std::vector<FamilyState> states_;
   int keep_;
+  std::int64_t pieces_work_left_;  ///< for ask_in_pieces(), in simulated actions
   std::optional<bool> only_replicated_;
   StagesPerDevice stages_per_device_;
   bool more_than_lists_ = false;  ///< families of other schedules than `list` can be executed

@@ -16,7 +16,7 @@ class RatedFamilies {
   /// The reference stays valid.
   [[nodiscard]] KnownRates& of(const PartitionProblem& problem) {
     return known_[{problem.devices, problem.stages, problem.memory_bytes, problem.microbatch_sizes, problem.schedule, problem.recomputed,
-                   problem.recompute_for_memory, problem.pieces_may_fit}];
+                   problem.recompute_for_memory, problem.most_in_pieces > 0}];
   }
 
  private:

@@ -134,7 +134,7 @@ struct SearchResult {
   StagesPerDevice stages_per_device;          ///< of the best plan's memory format
   std::int64_t simulated = 0;
   std::int64_t worked = 0;  ///< of SearchSpace::most_actions
-  /// If no plan fits: by how much, and on which device, the plan that comes closest exceeds a cap.
+  /// If no plan fits: by how much, and on which device, the plan that comes closest exceeds a cap, with the recomputation that was tried.
   std::int64_t smallest_excess_bytes = 0;
   std::string smallest_excess_device;
   /// Index into ranked: the fastest plan of several stages whose peak is at most half of that on one device; -1: none.

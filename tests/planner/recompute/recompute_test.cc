@@ -238,7 +238,7 @@ TEST(LeastRecompute, KeepsToTheCapsAndIsAsARuleTheLeastSetThatFits) {
     std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
     for (const Plan& each : all) least_bytes = std::min(least_bytes, cost.peak_bytes(each, device));
     caps[as_index(device)] = draw(random, least_bytes, cost.peak_bytes(plan, device));
-    const Plan found = with_least_recompute(plan, caps, cost).plan;
+    const Plan found = with_least_recompute(plan, caps, cost, Effort::thorough).plan;
     EXPECT_LE(cost.peak_bytes(found, device), caps[as_index(device)]) << round;
     const double step_s = predict(found, cost).step_s, seconds = again_s(found, device, cost);
     double shortest_s = step_s;  // of plans that fit and take less in forwards
