@@ -10,13 +10,9 @@
 
 namespace mptune::planner {
 
-bool runs_on(const Stage& stage, int device) {
-  return std::ranges::find(stage.devices, device) != stage.devices.end();
-}
-
 DeviceLayers::DeviceLayers(const Plan& plan, int device, const CostModel& cost) {
   for (int s = 0; s < plan.num_stages(); ++s)
-    if (runs_on(plan.stages[as_index(s)], device)) add(plan, s, device, cost);
+    if (std::ranges::count(plan.stages[as_index(s)].devices, device) > 0) add(plan, s, device, cost);
 }
 
 void DeviceLayers::add(const Plan& plan, int stage, int device, const CostModel& cost) {

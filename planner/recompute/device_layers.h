@@ -27,7 +27,4 @@ class DeviceLayers {
   std::vector<LayerNeed> needs_;
 };
 
-/// True if the stage, or a replica of it, is on the device.
-[[nodiscard]] bool runs_on(const Stage& stage, int device);
-
 }  // namespace mptune::planner

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "planner/plan_file.h"
-#include "planner/recompute/least_recompute.h"
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
