@@ -33,6 +33,8 @@ const char* text_of(MissingCapability missing) {
       return "the runtime has no recomputation";
     case MissingCapability::recompute_layers:
       return "the runtime has no recomputation of single layers";
+    case MissingCapability::offload:
+      return "the runtime has no offloading of saved activations";
     case MissingCapability::idle_devices_help:
       return "in this runtime idle devices do not help";
   }
@@ -46,6 +48,7 @@ std::optional<MissingCapability> missing_capability(const Plan& plan, const Capa
   if (!capabilities.replicas && has_replicas(plan)) return replicas;
   if (!capabilities.recompute_stages && recomputes_as(plan, Recompute::Mode::all)) return recompute_stages;
   if (!capabilities.recompute_layers && recomputes_as(plan, Recompute::Mode::some)) return recompute_layers;
+  if (!capabilities.offload && std::ranges::any_of(plan.stages, &Stage::offload)) return offload;
   if (!capabilities.idle_devices_help && plan.options.idle_devices_help) return idle_devices_help;
   return std::nullopt;
 }

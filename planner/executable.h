@@ -15,12 +15,21 @@ struct Capabilities {
   bool replicas = true;           ///< a stage on several devices
   bool recompute_stages = true;   ///< all layers of a stage again in backward
   bool recompute_layers = true;   ///< some of them, or only of some micro-batches
+  bool offload = true;            ///< saved activations in host memory
   bool idle_devices_help = true;  ///< ExecutionOptions::idle_devices_help
   bool operator==(const Capabilities&) const = default;
 };
 
 /// What a plan needs and a runtime lacks.
-enum class MissingCapability { split_backward, several_stages_per_device, replicas, recompute_stages, recompute_layers, idle_devices_help };
+enum class MissingCapability {
+  split_backward,
+  several_stages_per_device,
+  replicas,
+  recompute_stages,
+  recompute_layers,
+  offload,
+  idle_devices_help,
+};
 
 /// "the runtime has no split backward (zero bubble)". Worded here: planner, runtime and reports refuse plans with this clause.
 [[nodiscard]] const char* text_of(MissingCapability missing);

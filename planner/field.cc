@@ -24,6 +24,8 @@ const char* field_name(Field field) {
       return "schedule";
     case Field::recompute:
       return "recompute";
+    case Field::offload:
+      return "offload";
     case Field::replicas:
       return "replicas";
     case Field::objective:

@@ -18,6 +18,7 @@ enum class Field {
   split_size,
   schedule,
   recompute,
+  offload,
   replicas,
   objective
 };

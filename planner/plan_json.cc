@@ -53,6 +53,7 @@ Json stage_object(const Plan& plan, std::size_t index, const std::vector<std::ve
     object["first_module"] = modules[index].empty() ? "" : modules[index].front();
   }
   object["recompute"] = recompute_value(stage.recompute);
+  if (stage.offload) object["offload"] = true;
   return object;
 }
 
@@ -82,6 +83,7 @@ Stage stage_from(const JsonField& object, const std::vector<std::string>& device
     stage.devices.push_back(static_cast<int>(found - devices.begin()));
   }
   stage.recompute = recompute_from(object.at("recompute"));
+  if (const auto offload = object.find("offload")) stage.offload = offload->truth();
   return stage;
 }
 

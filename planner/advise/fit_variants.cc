@@ -44,6 +44,16 @@ bool recomputes_any(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
 }
 
+/// "none", "all" or "0,2".
+template <class Does>
+std::string stages_that(const Plan& plan, const Does& does) {
+  std::string named;
+  int count = 0;
+  for (int s = 0; s < plan.num_stages(); ++s)
+    if (does(plan.stages[as_index(s)])) named += (count++ == 0 ? "" : ",") + std::to_string(s);
+  return count == 0 ? "none" : count == plan.num_stages() ? "all" : named;
+}
+
 /// Its range is new: layers that left are recomputed where they are now, if that stage recomputes all.
 void set_range(Stage& stage, int first, int last) {
   stage.first_layer = first;
@@ -80,10 +90,11 @@ std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int de
   wider.microbatch_sizes = plan.microbatch_sizes;
   wider.options.precision = plan.options.precision;
   const Recompute recompute{recomputes_any(plan) ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
+  const bool offload = std::ranges::all_of(plan.stages, &Stage::offload);
   const std::vector<int> on = stage_devices(plan.schedule, devices, each);
   for (int s = 0; s < stages; ++s) {
     const auto i = as_index(s);
-    wider.stages.push_back({s == 0 ? 0 : cuts[i - 1], s + 1 == stages ? cost.layers() : cuts[i], {on[i]}, recompute});
+    wider.stages.push_back({s == 0 ? 0 : cuts[i - 1], s + 1 == stages ? cost.layers() : cuts[i], {on[i]}, recompute, offload});
   }
   return with_schedule(std::move(wider), plan.schedule);
 }
@@ -108,6 +119,7 @@ std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& questio
     if (!wider) continue;
     std::vector<FieldValue> options{stages_value(plan, devices * each)};
     if (recomputes_any(plan) && recompute_value(plan) != recompute_value(*wider)) options.push_back(recompute_value(*wider));
+    if (offload_value(plan) != offload_value(*wider)) options.push_back(offload_value(*wider));
     variants.push_back({*wider, devices, options});
     if (each > 1) continue;
     const std::vector<int> cuts = least_excess_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
@@ -185,7 +197,7 @@ FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
   return {std::move(plan), static_cast<int>(stages.size()), {std::move(stated)}};
 }
 
-/// Of the stages on devices that are over their caps: what the others recompute helps nobody.
+/// Of the stages on devices that are over their caps: what the others recompute helps nobody. Those that offload save what they save there.
 std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
   const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
   const std::vector<std::int64_t> caps = caps_of_plan(plan, question.devices, question.memory_bytes);
@@ -196,7 +208,8 @@ std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& 
   std::vector<int> candidates;
   for (int s = 0; s < plan.num_stages(); ++s) {
     const Stage& stage = plan.stages[as_index(s)];
-    if (stage.recompute.mode != Recompute::Mode::all && std::ranges::any_of(stage.devices, over)) candidates.push_back(s);
+    if (stage.offload || stage.recompute.mode == Recompute::Mode::all) continue;
+    if (std::ranges::any_of(stage.devices, over)) candidates.push_back(s);
   }
   std::vector<FitVariant> variants;
   const int count = static_cast<int>(candidates.size());
@@ -244,13 +257,11 @@ std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::
 }
 
 FieldValue recompute_value(const Plan& plan) {
-  std::string named;
-  int count = 0;
-  for (int s = 0; s < plan.num_stages(); ++s) {
-    if (plan.stages[as_index(s)].recompute.mode == Recompute::Mode::none) continue;
-    named += (count++ == 0 ? "" : ",") + std::to_string(s);
-  }
-  return {Field::recompute, count == 0 ? "none" : count == plan.num_stages() ? "all" : named};
+  return {Field::recompute, stages_that(plan, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; })};
+}
+
+FieldValue offload_value(const Plan& plan) {
+  return {Field::offload, stages_that(plan, [](const Stage& stage) { return stage.offload; })};
 }
 
 FieldValue cuts_value(const Plan& plan) {

@@ -34,6 +34,8 @@ struct FitVariant {
 [[nodiscard]] FieldValue cuts_value(const Plan& plan);
 /// Recompute "0,2", "all" or "none": the stages that recompute anything.
 [[nodiscard]] FieldValue recompute_value(const Plan& plan);
+/// Offload "0,2", "all" or "none".
+[[nodiscard]] FieldValue offload_value(const Plan& plan);
 [[nodiscard]] FieldValue microbatches_value(int count);
 /// `values` with `more`: a field that is stated again has its later value.
 [[nodiscard]] std::vector<FieldValue> with_values(std::vector<FieldValue> values, const std::vector<FieldValue>& more);

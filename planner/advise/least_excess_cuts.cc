@@ -128,7 +128,10 @@ DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::i
   if (!cost.is_chain()) return devices_needed(plan, device, cap_bytes, most, CostModel(as_chain(cost.profile())));
   if (const int count = fewest_stages(plan, device, cap_bytes, most, cost); count > 0) return {count, {}};
   Plan least = plan;
-  for (Stage& stage : least.stages) stage.recompute = {Recompute::Mode::all, {}, {}};
+  for (Stage& stage : least.stages) {
+    stage.recompute = {Recompute::Mode::all, {}, {}};
+    stage.offload = false;
+  }
   const int finest = std::max(plan.num_microbatches(), std::min(plan.global_batch_size(), kFinestSplit));
   least.microbatch_sizes = split_evenly(plan.global_batch_size(), finest);
   if (const int count = fewest_stages(least, device, cap_bytes, most, cost); count > 0)

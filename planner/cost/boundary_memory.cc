@@ -11,7 +11,8 @@ BoundaryMemory::BoundaryMemory(const DeviceRow& row, const CostModel& cost)
     : row_(row),
       cost_(cost),
       index_(cost.device_index(row.plan().devices[as_index(row.device())])),
-      flows_(stage_flows(cost, row.plan().stages)) {}
+      flows_(stage_flows(cost, row.plan().stages)),
+      offloaded_(offloaded(row.plan(), row.device())) {}
 
 // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
 // backwards. A gradient, as soon as the producer has run the forwards that precede its backward; those wait for this device's forwards.
@@ -38,14 +39,22 @@ void BoundaryMemory::add_received(const StageFlow& flow, bool gradients, Holding
 // The front stage needs the gradient of its output from the back stage's input gradients on; those count it while they run.
 void BoundaryMemory::add_passed_on(const StageFlow& flow, int i, Holding& held) const {
   const int front = flow.front, back = flow.back;
-  const bool splits = row_.gradient_at(front, i) < row_.release_at(front, i) && cost_.split_memory_measured(index_);
-  const int gone = splits ? row_.gradient_at(front, i) : row_.release_at(front, i);
   const auto keep = [&](int from, int until, std::int64_t bytes) { held.add({from, until, bytes, i}); };
-  const int from = drops_output(front, i) ? row_.forward_at(front, i) : gone + 1;
+  const int from = only_passed_on_from(flow, i);
   keep(from, needed_until(back, i), bytes(flow, i, false));
   keep(std::max(from, needed_until(back, i) + 1), row_.release_at(back, i), held_input(flow, i));
   keep(row_.gradient_at(back, i), needed_until(front, i), bytes(flow, i, true));
   keep(needed_until(front, i) + 1, row_.release_at(front, i), held_gradient(flow, i));
+}
+
+// The first action of the row during which nothing but the back stage's input counts the front stage's output.
+int BoundaryMemory::only_passed_on_from(const StageFlow& flow, int i) const {
+  const int front = flow.front;
+  if (drops_output(front, i)) return row_.forward_at(front, i);
+  const auto away = std::ranges::find_if(offloaded_, [=](const Offloaded& one) { return one.stage == front && one.microbatch == i; });
+  if (away != offloaded_.end()) return away->freed();
+  const bool splits = row_.gradient_at(front, i) < row_.release_at(front, i) && cost_.split_memory_measured(index_);
+  return (splits ? row_.gradient_at(front, i) : row_.release_at(front, i)) + 1;
 }
 
 // Calls visit(flow, device) for what the action sends to other devices.

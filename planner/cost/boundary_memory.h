@@ -7,6 +7,7 @@
 #include "planner/cost/device_row.h"
 #include "planner/cost/holding.h"
 #include "planner/cost/stage_flows.h"
+#include "planner/offload.h"
 
 namespace mptune::planner {
 
@@ -34,6 +35,7 @@ class BoundaryMemory {
   template <class Visit>
   void for_sent(const Action& action, const Visit& visit) const;
   [[nodiscard]] bool drops_output(int s, int microbatch) const;
+  [[nodiscard]] int only_passed_on_from(const StageFlow& flow, int microbatch) const;
   [[nodiscard]] int needed_until(int s, int microbatch) const;
   [[nodiscard]] std::int64_t held_input(const StageFlow& flow, int microbatch) const;
   [[nodiscard]] std::int64_t held_gradient(const StageFlow& flow, int microbatch) const;
@@ -42,6 +44,7 @@ class BoundaryMemory {
   const CostModel& cost_;
   int index_;  // of the device, in the profile
   std::vector<StageFlow> flows_;
+  std::vector<Offloaded> offloaded_;
 };
 
 }  // namespace mptune::planner

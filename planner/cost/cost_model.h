@@ -122,6 +122,14 @@ class CostModel {
   [[nodiscard]] int medium(int source, int destination) const;
   /// True if the sending device computes nothing while it copies; false for a link that the profile does not know.
   [[nodiscard]] bool sender_copies(int source, int destination) const;
+  /// True if copies between the device's memory and the host's were measured, both ways, and the device computes meanwhile.
+  [[nodiscard]] bool can_offload(int device) const;
+  /// Seconds of such a copy, to the host or back. Throws Error where it was not measured.
+  [[nodiscard]] double host_copy_seconds(int device, bool to_host, std::int64_t bytes) const;
+  /// True if the device's compute thread makes them.
+  [[nodiscard]] bool makes_host_copies(int device, bool to_host) const;
+  /// Seconds by which such a copy delays what the device computes meanwhile.
+  [[nodiscard]] double host_copy_delay_seconds(int device, bool to_host, std::int64_t bytes) const;
 
   /// Fixed cost of an action and of a step on a device; `optimizer` of one layer's parameters, in whole nanoseconds.
   [[nodiscard]] double action_seconds(int device) const;
@@ -172,10 +180,11 @@ class CostModel {
   /// memory, which reads the first one's), gradients from the first backward on, optimizer state, buffers, activations in flight by the
   /// schedule and statistics of batch norms, communication buffers of inputs and of gradients, workspace, the allocator's reserve. A
   /// received input, with the tensors for later stages that come with it, is held until the stage's backward ends. An output that no
-  /// backward needs is held until it is sent. Within an action memory is counted layer by layer: a backward, or a part of a split one whose
-  /// memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more than
-  /// two tensors that wait for a slow link, what input gradients free before the weight gradients run where that was not measured, storage
-  /// that tensors share. Requires: a valid plan and schedule.
+  /// backward needs is held until it is sent. Activations that lie in host memory count while they are on the device (planner/offload.h); a
+  /// GPU keeps the memory that they come back to. Within an action memory is counted layer by layer: a backward, or a part of a split one
+  /// whose memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more
+  /// than two tensors that wait for a slow link, what input gradients free before the weight gradients run where that was not measured,
+  /// storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
@@ -222,6 +231,7 @@ class CostModel {
   [[nodiscard]] Load most_per_sample(int device, int layer) const;
   [[nodiscard]] double bytes_at(int device, int layer, int samples, double Point::*bytes) const;
   [[nodiscard]] const LinkCost& link(int source, int destination) const;
+  [[nodiscard]] const HostCopies& host_copies(int device, bool to_host) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;

@@ -36,6 +36,14 @@ SlowestLink slowest_link(const Profile& profile) {
   return slowest;
 }
 
+// Both ways between the device and the host; 0 where that was not measured.
+double host_copies_seconds(const ProfileDevice& device, double bytes) {
+  double seconds = 0;
+  for (const HostCopies& copies : {device.to_host, device.from_host})
+    if (copies.bytes_per_second > 0) seconds += copies.latency_s + bytes / copies.bytes_per_second + bytes * copies.device_seconds_per_byte;
+  return seconds;
+}
+
 // Forward twice (recomputation) and backward once, whole or split, whose halves may be slowed each like the whole.
 double most_seconds(const LayerTimes& times) {
   return 2 * times.forward_busy_s + 3 * times.backward_busy_s + times.backward_input_s + times.backward_weight_s;
@@ -50,9 +58,11 @@ CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   for (std::size_t p = curve_starts_[curve]; p < curve_starts_[curve + 1]; ++p) sizes.push_back(static_cast<int>(points_[p].samples));
   Load most;
   for (const int size : sizes) {
-    most.seconds = std::max(most.seconds, most_seconds(this->layer(device, layer, size)) / size);
+    const double saved = bytes_at(device, layer, size, &Point::saved_activation_bytes);
+    const double seconds = most_seconds(this->layer(device, layer, size)) + host_copies_seconds(profile_.devices[as_index(device)], saved);
+    most.seconds = std::max(most.seconds, seconds / size);
     // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
-    double bytes = 4 * bytes_at(device, layer, size, &Point::saved_activation_bytes);
+    double bytes = 4 * saved;
     for (double Point::*more : {&Point::workspace_bytes, &Point::held_bytes, &Point::held_input_bytes, &Point::input_workspace_bytes,
                                 &Point::weight_workspace_bytes})
       bytes += std::max(0.0, bytes_at(device, layer, size, more));

@@ -82,6 +82,33 @@ int CostModel::medium(int source, int destination) const {
   return link(source, destination).medium;
 }
 
+bool CostModel::can_offload(int device) const {
+  const ProfileDevice& known = profile_.devices[as_index(device)];
+  const auto hidden = [](const HostCopies& copies) { return copies.bytes_per_second > 0 && !copies.device_copies; };
+  return hidden(known.to_host) && hidden(known.from_host);
+}
+
+const HostCopies& CostModel::host_copies(int device, bool to_host) const {
+  const ProfileDevice& known = profile_.devices[as_index(device)];
+  return to_host ? known.to_host : known.from_host;
+}
+
+bool CostModel::makes_host_copies(int device, bool to_host) const {
+  return host_copies(device, to_host).device_copies;
+}
+
+double CostModel::host_copy_delay_seconds(int device, bool to_host, std::int64_t bytes) const {
+  return host_copies(device, to_host).device_seconds_per_byte * static_cast<double>(bytes);
+}
+
+double CostModel::host_copy_seconds(int device, bool to_host, std::int64_t bytes) const {
+  const HostCopies& copies = host_copies(device, to_host);
+  if (copies.bytes_per_second <= 0)
+    throw Error("the profile does not know copies between " + profile_.devices[as_index(device)].name + " and the host's memory",
+                profile_.model, "profile the model again, or plan without offloading");
+  return copies.latency_s + static_cast<double>(bytes) / copies.bytes_per_second;
+}
+
 bool CostModel::sender_copies(int source, int destination) const {
   const int index = link_of_[as_index(source) * profile_.devices.size() + as_index(destination)];
   return index >= 0 && profile_.links[as_index(index)].sender_copies;

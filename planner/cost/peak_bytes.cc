@@ -8,6 +8,7 @@
 #include "planner/cost/holding.h"
 #include "planner/cost/stage_need.h"
 #include "planner/helping.h"
+#include "planner/offload.h"
 #include "profiler/base/index.h"
 
 namespace mptune {
@@ -22,7 +23,9 @@ class DevicePeak {
         row_(plan, device),
         boundaries_(row_, cost),
         index_(cost.device_index(plan.devices[as_index(device)])),
-        held_(row_.actions().size()) {}
+        offloaded_(planner::offloaded(plan, device)),
+        held_(row_.actions().size()),
+        fetched_(row_.actions().size()) {}
   DevicePeak(const DevicePeak&) = delete;  // its parts refer to each other
   DevicePeak& operator=(const DevicePeak&) = delete;
 
@@ -58,6 +61,7 @@ class DevicePeak {
       for (int i = 0; i < plan_.num_microbatches(); ++i)
         if (row_.mine(flow.front, i) && row_.mine(flow.back, i)) boundaries_.add_passed_on(flow, i, held_);
     }
+    contents_.communication_buffer_bytes += fetched_.most();
     add_running();
     add_helpers();
   }
@@ -204,12 +208,29 @@ class DevicePeak {
       const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
       const std::int64_t kept = recomputed ? known(s, i).recomputed.kept : saved;
-      held_.add({forward, release, kept, i});
+      const planner::Offloaded* away = offloaded_at(s, i);
+      if (away == nullptr) held_.add({forward, release, kept, i});
+      if (away != nullptr) add_offloaded(*away, release, kept);
+      const bool unfreed = away != nullptr && keeps_buffers();
       // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
-      if (gradient < release) held_.add({gradient, release, held - saved, i});
+      if (gradient < release) held_.add({gradient, release, unfreed ? held : held - saved, i});
       // A whole backward holds what recomputation drops piece by piece, the parts of a split one all of it.
       if (recomputed) held_.add({gradient, release, gradient < release ? known(s, i).recomputed.again : known(s, i).recomputed.piece, i});
     }
+  }
+
+  // A GPU keeps what activations come back to for those of later micro-batches.
+  void add_offloaded(const planner::Offloaded& away, int release, std::int64_t bytes) {
+    held_.add({away.forward, away.freed() - 1, bytes, away.microbatch});
+    (keeps_buffers() ? fetched_ : held_).add({away.fetched(), release, bytes, away.microbatch});
+  }
+
+  [[nodiscard]] bool keeps_buffers() const { return !cost_.in_host_memory(index_); }
+
+  [[nodiscard]] const planner::Offloaded* offloaded_at(int s, int microbatch) const {
+    const auto found =
+        std::ranges::find_if(offloaded_, [=](const planner::Offloaded& away) { return away.stage == s && away.microbatch == microbatch; });
+    return found == offloaded_.end() ? nullptr : &*found;
   }
 
   // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one
@@ -258,6 +279,8 @@ class DevicePeak {
           const planner::RecomputedNeed& again = known(action.stage, action.microbatch).recomputed;
           return has_gradients ? again.backward : again.first_backward;
         }
+        if (keeps_buffers() && offloaded_at(action.stage, action.microbatch) != nullptr)
+          return has_gradients ? need.unfreed_backward : need.unfreed_first_backward;
         return has_gradients ? need.backward : need.first_backward;
       case ActionKind::backward_input:
         return need.input;
@@ -272,7 +295,9 @@ class DevicePeak {
   planner::DeviceRow row_;
   planner::BoundaryMemory boundaries_;
   int index_;
+  std::vector<planner::Offloaded> offloaded_;
   planner::Holding held_;
+  planner::Holding fetched_;  // in buffers that stay
   PeakContents contents_;
   std::vector<Known> needs_;
 };

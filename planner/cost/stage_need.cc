@@ -71,9 +71,13 @@ class StageLayers {
       forward = std::max(forward, kept + workspace);
       const std::int64_t before = kept - dropped(layer) + gradient_behind(layer);
       const TiedGradients tied = tied_gradients(cost_, first_, last_, layer);
-      backward = std::max(backward, before + workspace + tied.waiting + tied.sums);
+      const std::int64_t running = workspace + tied.waiting + tied.sums;
+      backward = std::max(backward, before + running);
+      need.unfreed_backward = std::max(need.unfreed_backward, gradient_behind(layer) + running);
       const std::int64_t gradients = cost_.parameters_bytes(layer + 1, last_) + tied.sums;
-      first_backward = std::max(first_backward, before + gradients + cost_.first_backward_bytes(device_, layer, samples_));
+      const std::int64_t making = gradients + cost_.first_backward_bytes(device_, layer, samples_);
+      first_backward = std::max(first_backward, before + making);
+      need.unfreed_first_backward = std::max(need.unfreed_first_backward, gradient_behind(layer) + making);
     }
     need.saved = kept - dropped(last_ - 1);
     need.forward = forward - need.saved;
@@ -208,6 +212,11 @@ RecomputedNeed recomputed_need(const CostModel& cost, int device, const Stage& s
 std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {
   if (layer + 1 == cost.layers() || cost.keeps_output(device, layer)) return 0;
   return std::min(cost.made_bytes(layer, samples), cost.saved_activation_bytes(device, layer, layer + 1, samples));
+}
+
+std::int64_t offloaded_bytes(const CostModel& cost, int device, const Stage& stage, int samples) {
+  return cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples) -
+         dropped_output(cost, device, stage.last_layer - 1, samples);
 }
 
 std::int64_t unsplit_bytes(const CostModel& cost, int layer) {

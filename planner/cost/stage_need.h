@@ -19,9 +19,11 @@ namespace mptune::planner {
 struct StageNeed {
   std::int64_t saved = 0;    ///< from the forward to the backward
   std::int64_t held = 0;     ///< between the parts of a split backward
-  std::int64_t forward = 0;  ///< most bytes above `saved`, like the next two
+  std::int64_t forward = 0;  ///< most bytes above `saved`, like the next four
   std::int64_t backward = 0;
   std::int64_t first_backward = 0;
+  std::int64_t unfreed_backward = 0;  ///< these two where a backward frees none of what is saved
+  std::int64_t unfreed_first_backward = 0;
   std::int64_t input = 0;  ///< most bytes above `held`, like the next two
   std::int64_t weight = 0;
   std::int64_t first_weight = 0;
@@ -51,6 +53,10 @@ struct RecomputedNeed {
 
 /// Bytes of a layer's output that is free as soon as the layers behind it are done with it; 0 if the layer's own backward needs it.
 [[nodiscard]] std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples);
+
+/// Bytes that a stage's layers save for one micro-batch's backward, its own input not counted: what is copied where they lie in host memory
+/// in between.
+[[nodiscard]] std::int64_t offloaded_bytes(const CostModel& cost, int device, const Stage& stage, int samples);
 
 /// Bytes of a layer's parameters whose gradients the input gradients make.
 [[nodiscard]] std::int64_t unsplit_bytes(const CostModel& cost, int layer);

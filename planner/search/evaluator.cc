@@ -5,13 +5,16 @@
 
 #include "planner/cost/variants.h"
 #include "planner/executable.h"
+#include "planner/offload.h"
 #include "planner/recompute/least_recompute.h"
+#include "planner/search/offload_stages.h"
 
 namespace mptune::planner {
 namespace {
 
 // A plan whose layers to compute again were chosen with little effort takes at most about this many times the step of the best choice.
 constexpr double kMostSavedByEffort = 1.1;
+constexpr std::size_t kMostOffloading = 4;
 constexpr std::int64_t kThoroughWorkDivisor = 8;  // thorough choices get 1 / this of the work
 
 // Most bytes over a cap, and the device.
@@ -25,7 +28,11 @@ std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& pea
 }  // namespace
 
 Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
-    : space_(space), cost_(cost), ranking_(keep, cost), fastest_s_(std::numeric_limits<double>::infinity()) {}
+    : space_(space),
+      cost_(cost),
+      ranking_(keep, cost),
+      may_offload_(planner::may_offload(space)),
+      fastest_s_(std::numeric_limits<double>::infinity()) {}
 
 double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps) {
   const bool idle_devices_help = plan.options.idle_devices_help;
@@ -33,7 +40,9 @@ double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::i
   plan.options.idle_devices_help = idle_devices_help;
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
-  if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
+  const bool too_large = excess(peaks, caps).first > 0;
+  if (too_large && may_offload_) note_offloading(plan, peaks, caps);
+  if (too_large && space_.recompute.empty() && !offloads(plan)) {
     plan = recomputing(plan, caps);
     peaks = cost_.peak_bytes(plan);
   }
@@ -70,6 +79,19 @@ Plan Evaluator::recomputing(const Plan& plan, const std::vector<std::int64_t>& c
   worked(least.worked, 0);
   thorough_ += least.worked;
   return std::move(least.plan);
+}
+
+void Evaluator::note_offloading(const Plan& plan, const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
+  std::optional<Plan> offloading = offloading_over_caps(plan, peaks, caps, cost_);
+  if (!offloading || missing_capability(*offloading, space_.capabilities)) return;
+  const auto same = [&](const Candidate& known) { return known.plan == *offloading; };
+  if (std::ranges::any_of(offloading_, same)) return;
+  Prediction prediction = predict(*offloading, cost_);
+  worked(std::int64_t{2} * plan.num_stages() * plan.num_microbatches(), 1);
+  const auto step_s = [](const Candidate& candidate) { return candidate.prediction.step_s; };
+  const auto place = std::ranges::upper_bound(offloading_, prediction.step_s, {}, step_s);
+  offloading_.insert(place, {*std::move(offloading), std::move(prediction)});
+  if (offloading_.size() > kMostOffloading) offloading_.pop_back();
 }
 
 void Evaluator::add_beyond(Candidate candidate, MissingCapability missing) {

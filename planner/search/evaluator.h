@@ -38,12 +38,16 @@ class Evaluator {
   Ranking& ranking() { return ranking_; }
   [[nodiscard]] const Ranking& ranking() const { return ranking_; }
   SearchResult& result() { return result_; }
+  /// The fastest plans, at most a few, that fit if stages offload what they save (offload_stages.h); fastest first. They are not ranked, so
+  /// that they exclude no plan that no bound compares with them.
+  [[nodiscard]] const std::vector<Candidate>& offloading() const { return offloading_; }
   /// The fastest plan of each schedule that can't be executed.
   [[nodiscard]] const std::map<std::string, NotExecutable>& beyond() const { return beyond_; }
 
  private:
   // The plan with as little recomputation as the caps require; chosen thoroughly where it may be the fastest.
   Plan recomputing(const Plan& plan, const std::vector<std::int64_t>& caps);
+  void note_offloading(const Plan& plan, const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps);
   void add_beyond(Candidate candidate, MissingCapability missing);
 
   const SearchSpace& space_;
@@ -51,6 +55,8 @@ class Evaluator {
   Ranking ranking_;
   SearchResult result_;
   std::map<std::string, NotExecutable> beyond_;
+  std::vector<Candidate> offloading_;
+  bool may_offload_;
   double fastest_s_;
   std::int64_t thorough_ = 0;  // of actions_, for thorough choices
   std::int64_t actions_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/offload.h"
 #include "planner/parallelism.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/evaluator.h"
@@ -227,8 +228,9 @@ class GraphSearch {
     // The chain's bound covers the devices that schedules give to stages. A plan with others is in a larger space.
     const bool in_chain = std::ranges::any_of(of_chain, [&](const Candidate& other) { return same_places(other.plan, best.plan); });
     const double bound_s = std::max(in_chain ? chain_bound_s : 0, static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9);
-    result.lower_bound_s = fuses_weights(best.plan) ? 0 : std::min(bound_s, best.prediction.step_s);
-    result.complete = !fuses_weights(best.plan) && bound_s >= best.prediction.step_s;
+    const bool covered = !fuses_weights(best.plan) && !offloads(best.plan);
+    result.lower_bound_s = covered ? std::min(bound_s, best.prediction.step_s) : 0;
+    result.complete = covered && bound_s >= best.prediction.step_s;
     forget_proofs(of_chain.empty() ? 1 : of_chain.front().prediction.step_s / best.prediction.step_s, result);
     find_places(result);
     if (space_.improved) space_.improved(best);

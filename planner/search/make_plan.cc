@@ -135,16 +135,25 @@ std::string sizes_in_words(const std::vector<int>& sizes) {
   return text + std::to_string(*most);
 }
 
-std::string recompute_in_words(const Plan& plan) {
+// `word` and the stages of which `has` is true: ", recomputing stages 0,2".
+template <class Has>
+std::string stages_in_words(const Plan& plan, const std::string& word, const Has& has) {
   std::string stages;
   int count = 0;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    if (plan.stages[as_index(s)].recompute.mode == Recompute::Mode::none) continue;
+    if (!has(plan.stages[as_index(s)])) continue;
     stages += (count++ == 0 ? "" : ",");
     stages += std::to_string(s);
   }
   if (count == 0) return "";
-  return count == plan.num_stages() ? ", recomputing" : (count == 1 ? ", recomputing stage " : ", recomputing stages ") + stages;
+  if (count == plan.num_stages()) return ", " + word;
+  return ", " + word + (count == 1 ? " stage " : " stages ") + stages;
+}
+
+std::string memory_in_words(const Plan& plan) {
+  const auto recomputes = [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; };
+  const auto offloads = [](const Stage& stage) { return stage.offload; };
+  return stages_in_words(plan, "recomputing", recomputes) + stages_in_words(plan, "offloading", offloads);
 }
 
 bool allows_channels_last(const SearchSpace& space) {
@@ -166,6 +175,33 @@ std::string fused_in_words(const Plan& plan) {
     if (++shown > 3) break;
   }
   return ", weight gradients of micro-batches " + text + " fused";
+}
+
+// "none", "all" or "0,2".
+std::vector<int> stages_named(planner::Field field, const std::string& text, int stages) {
+  std::vector<int> named;
+  if (text.empty() || text == "none") return named;
+  if (text == "all") {
+    named.resize(as_index(stages));
+    std::iota(named.begin(), named.end(), 0);
+    return named;
+  }
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int stage = -1;
+    const auto [next, error] = std::from_chars(at, end, stage);
+    if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
+      throw planner::FieldError(
+          field, "'" + text.substr(0, 40) + "' names no stages",
+          stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
+    named.push_back(stage);
+    if (next == end) break;
+    at = next + 1;
+  }
+  std::sort(named.begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  return named;
 }
 
 std::string options_in_words(const Plan& plan) {
@@ -198,6 +234,7 @@ Plan make_plan(const PlanOptions& given) {
   place(options, cuts, plan);
   plan.microbatch_sizes = microbatch_sizes(options, stages);
   for (const int s : recomputed_stages(options.recompute, stages)) plan.stages[as_index(s)].recompute.mode = Recompute::Mode::all;
+  for (const int s : offloaded_stages(options.offload, stages)) plan.stages[as_index(s)].offload = true;
   if (options.actions.empty()) {
     planner::make_schedule(plan, options.schedule);
   } else {
@@ -221,29 +258,11 @@ std::string why_schedule_not_executable(const std::string& schedule, int virtual
 }
 
 std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
-  std::vector<int> named;
-  if (recompute.empty() || recompute == "none") return named;
-  if (recompute == "all") {
-    named.resize(as_index(stages));
-    std::iota(named.begin(), named.end(), 0);
-    return named;
-  }
-  const char* at = recompute.data();
-  const char* const end = at + recompute.size();
-  while (true) {
-    int stage = -1;
-    const auto [next, error] = std::from_chars(at, end, stage);
-    if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
-      throw planner::FieldError(
-          planner::Field::recompute, "'" + recompute.substr(0, 40) + "' names no stages",
-          stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
-    named.push_back(stage);
-    if (next == end) break;
-    at = next + 1;
-  }
-  std::sort(named.begin(), named.end());
-  named.erase(std::unique(named.begin(), named.end()), named.end());
-  return named;
+  return stages_named(planner::Field::recompute, recompute, stages);
+}
+
+std::vector<int> offloaded_stages(const std::string& offload, int stages) {
+  return stages_named(planner::Field::offload, offload, stages);
 }
 
 void check_replicas(const std::vector<int>& replicas, int devices) {
@@ -302,7 +321,7 @@ std::string describe(const Plan& plan) {
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     if (plan.options.idle_devices_help) text += ", idle devices help";
-    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan) +
+    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + memory_in_words(plan) + options_in_words(plan) +
            fused_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
@@ -311,7 +330,7 @@ std::string describe(const Plan& plan) {
   const int cores = planner::default_threads(plan.devices.front());
   if (replicas == 1 && cores > 1) text += " of " + std::to_string(cores) + " cores";
   if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
-  return text + recompute_in_words(plan) + options_in_words(plan) + fused_in_words(plan);
+  return text + memory_in_words(plan) + options_in_words(plan) + fused_in_words(plan);
 }
 
 }  // namespace mptune

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "planner/cost/variants.h"
 #include "planner/field.h"
 #include "planner/helping.h"
+#include "planner/offload.h"
 #include "planner/parallelism.h"
 #include "planner/search/fuse_weights.h"
 #include "planner/search/graph_search.h"
 #include "planner/search/joint_search.h"
+#include "planner/search/offload_stages.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/rejected_classes.h"
 #include "planner/search/space_memory.h"
@@ -22,6 +25,8 @@ namespace {
 constexpr int kMostFused = 4;                       // plans whose weight gradients are fused
 constexpr std::int64_t kFusedWorkDivisor = 16;      // each gets 1 / this of the work that is left
 constexpr std::int64_t kLeastFused = 64;            // and is simulated with as many group sizes in any case
+constexpr int kMostOffloaded = 4;                   // plans whose recomputing stages offload instead
+constexpr double kLeastOffloadGain = 0.02;          // smaller ones are less than predictions of copies beside computing err
 constexpr std::int64_t kHalfMemoryWorkDivisor = 8;  // the search within half the memory gets 1 / this of the work that is left
 constexpr std::int64_t kSlowerKindWorkDivisor = 8;  // the slower kind gets 1 / this of the work that is left
 
@@ -133,6 +138,42 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
   if (space.improved) space.improved(result.ranked.front());
 }
 
+// Of the fastest plans that recompute: with stages that offload instead.
+std::vector<Candidate> offloading_instead(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator,
+                                          SearchResult& result) {
+  std::vector<Candidate> faster;
+  int tried = 0;
+  for (const Candidate& candidate : result.ranked) {
+    if (tried == kMostOffloaded || evaluator.stopped()) break;
+    const auto recomputes = [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; };
+    if (std::ranges::none_of(candidate.plan.stages, recomputes)) continue;
+    ++tried;
+    planner::OffloadSearch found = planner::offload_recomputed(candidate, planner::caps_of(space, candidate.plan), cost);
+    evaluator.worked(found.simulated * 2 * candidate.plan.num_stages() * candidate.plan.num_microbatches(), 0);
+    result.simulated += found.simulated;
+    if (found.faster) faster.push_back(std::move(*found.faster));
+  }
+  return faster;
+}
+
+// No bound covers plans that offload.
+void add_offloading(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, SearchResult& result) {
+  if (!planner::may_offload(space)) return;
+  std::vector<Candidate> added = offloading_instead(space, cost, evaluator, result);
+  std::ranges::copy(evaluator.offloading(), std::back_inserter(added));
+  const double longest_s = result.ranked.empty() ? space.longest_s : (1 - kLeastOffloadGain) * result.ranked.front().prediction.step_s;
+  for (Candidate& candidate : added) {
+    if (candidate.prediction.step_s > longest_s) continue;
+    const auto same = [&](const Candidate& known) { return known.plan == candidate.plan; };
+    if (std::ranges::none_of(result.ranked, same)) result.ranked.push_back(std::move(candidate));
+  }
+  std::ranges::stable_sort(result.ranked, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+  if (result.ranked.empty() || !planner::offloads(result.ranked.front().plan)) return;
+  result.complete = false;
+  result.lower_bound_s = 0;
+  if (space.improved) space.improved(result.ranked.front());
+}
+
 // Those of the space's devices and the cost model's execution variant, fastest first.
 std::vector<Candidate> known_of(const SearchSpace& space, const CostModel& cost, const std::vector<Candidate>& known) {
   const auto in_space = [&](const std::string& device) {
@@ -155,16 +196,19 @@ SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner:
   SearchResult result = std::move(search.evaluator().result());
   result.worked = space.most_actions - search.evaluator().work_left();
   result.ranked = search.evaluator().ranking().ranked();
+  if (!result.ranked.empty()) {
+    // The search within half the memory may find a plan below the bound where rows depend on caps.
+    const double best_s = result.ranked.front().prediction.step_s;
+    result.lower_bound_s = std::min(lower_bound_s, best_s);
+    result.complete = lower_bound_s >= best_s;
+    result.classes = planner::rejected_classes(search.families(), result.ranked.front(), search.evaluator().beyond());
+    add_fused(space, cost, search.evaluator(), result);
+  }
+  add_offloading(space, cost, search.evaluator(), result);
   if (result.ranked.empty()) return result;
-  const Candidate& best = result.ranked.front();
   result.smallest_excess_bytes = 0;
   result.smallest_excess_device.clear();
-  // The search within half the memory may find a plan below the bound where rows depend on caps.
-  result.lower_bound_s = std::min(lower_bound_s, best.prediction.step_s);
-  result.complete = lower_bound_s >= best.prediction.step_s;
-  result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
   result.stages_per_device = search.stages_per_device();
-  add_fused(space, cost, search.evaluator(), result);
   result.worked = space.most_actions - search.evaluator().work_left();
   add_beyond(search.evaluator().beyond(), result);
   add_places(half, result);

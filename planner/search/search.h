@@ -126,10 +126,10 @@ struct SearchResult {
   std::vector<Candidate>
       ranked;  ///< fastest first, ties by fewer bytes copied, then less memory, then cuts and keys in order; at most `keep`
   std::vector<Rejection> rejected;
-  std::vector<RejectedClass> classes;         ///< beside the best plan without fused weight gradients
+  std::vector<RejectedClass> classes;         ///< beside the best plan without fused weight gradients or offloading; empty without one
   std::vector<NotExecutable> not_executable;  ///< per schedule the fastest plan seen, if faster than ranked[0]; fastest first
   double lower_bound_s = 0;                   ///< no executable plan of the space is predicted to be faster; RejectedAs::rows_decide
-                                              ///< and fused weight gradients are not covered; 0: ranked[0] fuses them
+                                              ///< plans that fuse weight gradients or offload are not covered; 0: ranked[0] is one
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   StagesPerDevice stages_per_device;          ///< of the best plan's memory format
   std::int64_t simulated = 0;
@@ -147,10 +147,12 @@ struct SearchResult {
 /// Deterministic for given limits.
 /// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
 /// memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the fastest plans
-/// that split their backward, changed where that is predicted to save at least 1 % (planner/search/fuse_weights.h). Of plans that differ
-/// only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no plan meets all choices. Plans get the
-/// cost model's execution variant; `space.variants` and `space.divisions` are not read. With a finite `longest_s` the best plans of each
-/// kind and in half the memory may be missing.
+/// that split their backward, changed where that is predicted to save at least 1 % (planner/search/fuse_weights.h). Where memory caps are
+/// given and the profile has copies between a device and the host's memory, it also holds plans that offload saved activations
+/// (planner/search/offload_stages.h), where that is predicted to save at least 2 % of the step, or nothing else fits; no bound covers them.
+/// Of plans that differ only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no plan meets all
+/// choices. Plans get the cost model's execution variant; `space.variants` and `space.divisions` are not read. With a finite `longest_s`
+/// the best plans of each kind and in half the memory may be missing.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
 /// The same over all of `space.variants`, each of which is searched by itself with an equal part of the work. `classes` compare plans in
@@ -185,6 +187,7 @@ struct PlanOptions {
   std::string schedule = kDefaultSchedule;  ///< a name; empty: that of `actions`, or the default without any
   std::vector<std::vector<Action>> actions;
   std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"
+  std::string offload = "none";    ///< likewise; of other stages than those that recompute
   std::vector<int> replicas;       ///< empty: 1 each
   Precision precision = Precision::float32;
 };
@@ -196,6 +199,8 @@ struct PlanOptions {
 
 /// The stages that a PlanOptions::recompute names, ascending. Throws Error if it names a stage that is not below `stages`, or no stage.
 [[nodiscard]] std::vector<int> recomputed_stages(const std::string& recompute, int stages);
+/// Likewise those of a PlanOptions::offload.
+[[nodiscard]] std::vector<int> offloaded_stages(const std::string& offload, int stages);
 /// Throws Error unless the counts are positive and add up to `devices`.
 void check_replicas(const std::vector<int>& replicas, int devices);
 

@@ -10,6 +10,12 @@
 namespace mptune::planner {
 namespace {
 
+// A copy. Without a lane there is none: both stages are on one device, or nothing is offloaded.
+struct Sending {
+  std::int64_t ns = 0;
+  int lane = -1;
+};
+
 // Nanoseconds of one micro-batch's work on one stage, and of the longest chains of the micro-batch's own operations before and after it.
 // `backward` is what the previous stage waits for: a full backward, or the input gradients, which `weight` follows. Idle devices that help
 // may compute its layers at the same time: then only the longest is a chain.
@@ -23,12 +29,9 @@ struct Visit {
   std::int64_t before_backward = 0;
   std::int64_t after_forward = 0;
   std::int64_t after_backward = 0;
-};
-
-// A copy of one micro-batch's output or gradient. Without a lane both stages are on one device.
-struct Sending {
-  std::int64_t ns = 0;
-  int lane = -1;
+  Sending to_host;  // what is saved, after the forward
+  Sending from_host;
+  [[nodiscard]] std::int64_t away() const { return to_host.ns + from_host.ns; }
 };
 
 class Visits {
@@ -73,7 +76,9 @@ class Visits {
   void add(const Operation& operation) {
     const auto i = as_index(operation.microbatch);
     Visit& visit = at(as_index(operation.stage), i);
-    if (operation.kind == EventKind::copy) {
+    if (operation.host != HostCopy::none) {
+      (operation.host == HostCopy::to_host ? visit.to_host : visit.from_host) = {operation.alone_ns, operation.lane};
+    } else if (operation.kind == EventKind::copy) {
       const auto f = as_index(operation.flow);
       (operation.stage == flows_[f].front ? outputs_ : gradients_)[f * microbatches_ + i] = {operation.alone_ns, operation.lane};
     } else if (operation.kind == EventKind::forward) {
@@ -98,7 +103,7 @@ class Visits {
       }
     for (std::size_t s = stages_; s-- > 0;) {
       Visit& visit = at(s, i);
-      visit.before_backward = visit.before_forward + visit.forward + visit.recompute;
+      visit.before_backward = visit.before_forward + visit.forward + visit.away() + visit.recompute;
       for (const std::size_t f : behind_[s]) {
         if (!flows_[f].needs_gradient) continue;
         const Visit& from = at(as_index(flows_[f].back), i);
@@ -119,7 +124,7 @@ class Visits {
     }
     for (std::size_t s = stages_; s-- > 0;) {
       Visit& visit = at(s, i);
-      visit.after_forward = visit.recompute + visit.backward + visit.after_backward;
+      visit.after_forward = visit.away() + visit.recompute + visit.backward + visit.after_backward;
       for (const std::size_t f : behind_[s]) {
         const Visit& next = at(as_index(flows_[f].back), i);
         visit.after_forward = std::max(visit.after_forward, output(f, i).ns + next.forward + next.after_forward);
@@ -201,6 +206,18 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
       const Visit& next = visits.at(visits.flow(f).back, i);
       if (sending.lane >= 0) jobs.add(sending.lane, {visit.before_forward + visit.forward, sending.ns, next.forward + next.after_forward});
     }
+  }
+}
+
+// Between a micro-batch's forward and its backward.
+void add_host_copies(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
+  for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
+    const Visit& visit = visits.at(s, i);
+    if (visit.to_host.lane < 0) continue;
+    const std::int64_t head = visit.before_forward + visit.forward;
+    const std::int64_t tail = visit.backward + visit.after_backward;
+    jobs.add(visit.to_host.lane, {head, visit.to_host.ns, visit.from_host.ns + tail});
+    jobs.add(visit.from_host.lane, {head + visit.to_host.ns, visit.from_host.ns, tail});
   }
 }
 
@@ -306,6 +323,7 @@ std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
   Jobs jobs(operations.lanes);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     add_forwards(plan, visits, s, jobs);
+    add_host_copies(plan, visits, s, jobs);
     add_backwards(plan, visits, s, jobs);
     add_weights(plan, visits, operations.helpers, s, jobs);
   }

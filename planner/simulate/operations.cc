@@ -1,11 +1,15 @@
 #include "planner/simulate/operations.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <span>
+#include <utility>
 
+#include "planner/cost/stage_need.h"
 #include "planner/helping.h"
+#include "planner/offload.h"
 #include "planner/simulate/stage_prices.h"
 #include "profiler/base/index.h"
 
@@ -28,6 +32,8 @@ class Lister {
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
+    rows_.resize(plan.devices.size());
+    for (int d = 0; d < result_.devices && offloads(plan); ++d) rows_[as_index(d)].offloaded = offloaded(plan, d);
     for (const int device : devices_) {
       result_.neighbours.push_back(cost.neighbours(device));
       result_.weights.push_back(cost.weight(device));
@@ -75,15 +81,26 @@ class Lister {
     return ns;
   }
 
+  // Where the list is in a device's row.
+  struct Row {
+    std::size_t next = 0;
+    int last = kNothing;                  // operation in its lane
+    std::vector<Offloaded> offloaded;     // by position of the forwards
+    std::vector<int> to_host;             // copies of the first of them, whose forwards are listed
+    int from_host = kNothing;             // the last copy back
+    std::array<int, 2> lanes = {-1, -1};  // of copies to the host, and back
+    std::int64_t delay_ns = 0;            // by copies that began since the last action
+  };
+
   // Devices take turns; each lists its actions until an input is missing. Every such order gives the same times.
   void list_actions() {
-    std::vector<std::size_t> next(plan_.devices.size());
     for (bool progress = true; progress;) {
       progress = false;
-      for (std::size_t d = 0; d < next.size(); ++d) {
+      for (std::size_t d = 0; d < rows_.size(); ++d) {
         const std::vector<Action>& row = plan_.actions[d];
-        while (next[d] < row.size() && add_action(static_cast<int>(d), row[next[d]])) {
-          ++next[d];
+        std::size_t& next = rows_[d].next;
+        while (next < row.size() && add_action(static_cast<int>(d), row[next])) {
+          ++next;
           progress = true;
         }
       }
@@ -113,8 +130,10 @@ class Lister {
     Inputs inputs;
     for (const int f : before_[as_index(s)]) inputs.add(output_of_[slot(f, action.microbatch)]);
     if (inputs.missing) return false;
+    begin_action(device, inputs);
     const int made = add_work(EventKind::forward, device, action, inputs.first, priced(s, action.microbatch).forward, true);
     add_waits(made, inputs);
+    add_copy_to_host(device, made);
     made_[slot(s, action.microbatch)] = made;
     for (const int f : behind_[as_index(s)]) output_of_[slot(f, action.microbatch)] = add_copy(f, false, action.microbatch, made);
     return true;
@@ -134,7 +153,8 @@ class Lister {
     const StagePrices prices = priced(s, action.microbatch);
     const bool recomputed = recomputes(stage(s).recompute, action.microbatch);
     const bool early = recomputed && first_recomputed_early(stage(s)) < stage(s).last_layer;
-    if (early) add_work(EventKind::recompute, device, action, kNothing, prices.early, false);
+    if (early) add_early(device, action, prices.early);
+    if (!early) begin_action(device, inputs);
     const bool whole = action.kind == ActionKind::backward;
     Price work = whole ? prices.backward : prices.input;
     if (recomputed) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
@@ -146,6 +166,13 @@ class Lister {
     return true;
   }
 
+  void add_early(int device, const Action& action, const Price& price) {
+    Inputs inputs;
+    begin_action(device, inputs);
+    const int made = add_work(EventKind::recompute, device, action, kNothing, price, false);
+    add_waits(made, inputs);
+  }
+
   // Needs the input gradients of the same micro-batches, which come earlier in the same row.
   bool add_weight_gradient(int device, const Action& action) {
     Price whole;
@@ -155,10 +182,12 @@ class Lister {
       whole = {whole.alone + one.alone, whole.extra + one.extra};
     }
     if (action.further > 0) whole = part_of(whole, std::max<std::int64_t>(0, whole.alone - to_ns(saved_seconds(device, action))));
+    Inputs inputs;
+    begin_action(device, inputs);
     if (result_.helpers.empty() || result_.helpers[as_index(device)] < 0)
-      add_work(EventKind::backward_weight, device, action, kNothing, whole, true);
+      add_waits(add_work(EventKind::backward_weight, device, action, kNothing, whole, true), inputs);
     else
-      add_layers(device, action, whole);
+      add_layers(device, action, whole, inputs);
     return true;
   }
 
@@ -180,7 +209,7 @@ class Lister {
   }
 
   // A layer's part of the whole is in proportion to its time; layers without any are left out. At least one remains.
-  void add_layers(int device, const Action& action, const Price& whole) {
+  void add_layers(int device, const Action& action, const Price& whole, const Inputs& inputs) {
     const Stage& of = stage(action.stage);
     std::vector<double> upto;
     double sum = 0;
@@ -199,6 +228,7 @@ class Lister {
       placed = end;
       const int made = add_work(EventKind::backward_weight, device, action, last_input_gradients(action), part, true);
       result_.list[as_index(made)].layer = layer;
+      add_waits(made, inputs);
     }
   }
 
@@ -211,7 +241,60 @@ class Lister {
 
   int add(const Operation& operation) {
     result_.list.push_back(operation);
-    return static_cast<int>(result_.list.size()) - 1;
+    const int made = static_cast<int>(result_.list.size()) - 1;
+    if (operation.lane < result_.devices) rows_[as_index(operation.lane)].last = made;
+    return made;
+  }
+
+  // What the first operation of a device's next action waits for of offloaded activations, and the copy back that begins with it.
+  void begin_action(int device, Inputs& inputs) {
+    Row& row = rows_[as_index(device)];
+    const int position = static_cast<int>(row.next);
+    for (std::size_t k = 0; k < row.to_host.size(); ++k) {
+      if (row.offloaded[k].freed() == position) inputs.others.push_back(row.to_host[k]);
+      if (row.offloaded[k].backward == position) inputs.others.push_back(row.from_host);
+    }
+    for (std::size_t k = 0; k < row.to_host.size(); ++k)
+      if (row.offloaded[k].fetched() == position) add_copy_back(device, k, inputs);
+  }
+
+  // The memory was free before, so the copy to the host has ended.
+  void add_copy_back(int device, std::size_t k, const Inputs& inputs) {
+    Row& row = rows_[as_index(device)];
+    const int before = row.last;
+    row.from_host = add_host_copy(device, row.offloaded[k], HostCopy::from_host, row.to_host[k]);
+    std::vector<int> all = inputs.others;
+    all.insert(all.end(), {before, inputs.first});
+    std::ranges::sort(all);
+    const auto repeated = std::ranges::unique(all);
+    for (auto until = all.begin(); until != repeated.begin(); ++until)
+      if (*until >= 0) result_.waits.push_back({row.from_host, *until});
+  }
+
+  void add_copy_to_host(int device, int forward) {
+    Row& row = rows_[as_index(device)];
+    const std::size_t k = row.to_host.size();
+    if (k == row.offloaded.size() || as_index(row.offloaded[k].forward) != row.next) return;
+    row.to_host.push_back(add_host_copy(device, row.offloaded[k], HostCopy::to_host, forward));
+  }
+
+  int add_host_copy(int device, const Offloaded& of, HostCopy host, int input) {
+    const bool to_host = host == HostCopy::to_host;
+    const int index = devices_[as_index(device)];
+    int& lane = rows_[as_index(device)].lanes[to_host ? 0 : 1];
+    if (lane < 0) lane = cost_.makes_host_copies(index, to_host) ? device : result_.lanes++;
+    Operation copy;
+    copy.kind = EventKind::copy;
+    copy.host = host;
+    copy.device = device;
+    copy.lane = lane;
+    copy.stage = of.stage;
+    copy.microbatch = of.microbatch;
+    copy.input = input;
+    copy.bytes = offloaded_bytes(cost_, index, stage(of.stage), plan_.microbatch_sizes[as_index(of.microbatch)]);
+    copy.alone_ns = to_ns(cost_.host_copy_seconds(index, to_host, copy.bytes));
+    rows_[as_index(device)].delay_ns += to_ns(cost_.host_copy_delay_seconds(index, to_host, copy.bytes));
+    return add(copy);
   }
 
   int add_work(EventKind kind, int device, const Action& action, int input, const Price& price, bool starts_action) {
@@ -223,7 +306,7 @@ class Lister {
     operation.microbatch = action.microbatch;
     operation.further = action.further;
     operation.input = input;
-    operation.overhead_ns = starts_action ? overheads_[as_index(device)] : 0;
+    if (starts_action) operation.overhead_ns = overheads_[as_index(device)] + std::exchange(rows_[as_index(device)].delay_ns, 0);
     operation.alone_ns = operation.overhead_ns + price.alone;
     operation.extra_ns = price.extra;
     result_.interferes |= price.extra > 0;
@@ -328,6 +411,7 @@ class Lister {
   std::size_t microbatches_;
   std::vector<int> devices_;             // the profile's indices
   std::vector<std::int64_t> overheads_;  // of an action, per device
+  std::vector<Row> rows_;                // per device
   std::vector<int> lane_;
   std::map<int, int> media_;              // lanes of the media that links share
   std::vector<int> made_;                 // by stage and micro-batch: the forward

@@ -17,27 +17,32 @@ enum class Phase : std::uint8_t {
   optimizer,  ///< when all actions and its stage's reductions have ended
 };
 
+/// Copies of offloaded activations (planner/offload.h), whose other end is no device.
+enum class HostCopy : std::uint8_t { none, to_host, from_host };
+
 /// One piece of work on one lane: of one micro-batch a whole stage's forward, backward (or input or weight gradients) or early
 /// recomputation; one layer's weight gradients where idle devices help; a copy, a reduction, an update. Early recomputation reads no input
 /// and precedes the backward or input gradients, which include all other recomputation (first_recomputed_early). A copy is on its sender's
-/// compute lane, behind the action whose result it sends, where the sender makes it. Times are whole nanoseconds, so sums agree in every
-/// order.
+/// compute lane, behind the action whose result it sends, where the sender makes it. Copies to the host's memory and back are on two lanes
+/// of their device, or on its compute lane where its thread makes them; one back waits for what the action that begins with it waits for,
+/// and for the operation before that. Times are whole nanoseconds, so sums agree in every order.
 struct Operation {
   EventKind kind = EventKind::forward;
   Phase phase = Phase::actions;
   int device = 0;        ///< index into Plan::devices; of a copy, the source
-  int destination = -1;  ///< of a copy
+  int destination = -1;  ///< of a copy to another device
   int lane = 0;          ///< index among all lanes of the plan; the first Plan::devices.size() are compute lanes
   int stage = 0;
   int microbatch = -1;
   int further = 0;               ///< of fused weight gradients: micro-batches after that one
   int layer = -1;                ///< of weight gradients that idle devices help with; -1: of the whole stage
   int input = -1;                ///< operation whose result this one reads, -1: none. Where it reads several, the others are in `waits`
-  int flow = -1;                 ///< of a copy: index into Operations::flows
-  std::int64_t overhead_ns = 0;  ///< cost of the action, before the work
+  int flow = -1;                 ///< of a copy to another device: index into Operations::flows
+  std::int64_t overhead_ns = 0;  ///< cost of the action, before the work, and of copies to the host that delay it
   std::int64_t alone_ns = 0;     ///< overhead and work, other devices idle
   std::int64_t extra_ns = 0;     ///< added if all neighbours are busy all the time
   std::int64_t bytes = 0;        ///< of a copy
+  HostCopy host = HostCopy::none;
 };
 
 /// An operation also waits for the end of an earlier one, besides its input.
@@ -52,7 +57,7 @@ struct Operations {
   int devices = 0;
   int lanes = 0;
   std::vector<StageFlow> flows;  ///< what stages send each other
-  std::vector<Wait> waits;       ///< ascending; only in graphs of layers, and where idle devices help
+  std::vector<Wait> waits;       ///< ascending; only in graphs of layers, where idle devices help, and of offloaded activations
   std::vector<int> helpers;      ///< per device of the plan, see helping_groups; empty: idle devices do not help
   std::vector<int> neighbours;   ///< per device of the plan: devices that were busy when its busy times were measured
   std::vector<int> weights;      ///< likewise: for how many of these neighbours it counts
@@ -68,7 +73,8 @@ struct Timing {
 };
 
 /// Where idle devices help, each weight gradient is on the lane of the device that computes it (choose_order).
-/// Requires: a valid plan and schedule. Throws Error for an unknown device or link.
+/// Requires: a valid plan and schedule. Throws Error for an unknown device or link, and for offloaded activations on a device whose copies
+/// to the host were not measured.
 [[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost);
 
 /// Decides what depends on time, as it passes with no device slowed, and sorts the list by start. Rows keep their order.

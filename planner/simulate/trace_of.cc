@@ -75,10 +75,9 @@ class SimulatedTrace {
     event.device = static_cast<std::int16_t>(operation.device);
     event.kind = kind;
     if (kind == EventKind::copy) {
-      event.lane = static_cast<std::uint8_t>(copy_lane(operation.destination));
+      event.lane = static_cast<std::uint8_t>(copy_lane(destination_of(operation)));
       event.detail = static_cast<int>(trace_.copies.size());
-      const bool gradient = operation.stage != operations_.flows[as_index(operation.flow)].front;
-      trace_.copies.push_back({operation.bytes, operation.device, operation.destination, gradient});
+      trace_.copies.push_back(copy_of(operation));
     }
     trace_.events.push_back(event);
     durations_.push_back(Nanoseconds{ns});
@@ -89,11 +88,30 @@ class SimulatedTrace {
     return index;
   }
 
+  // Copies to the host, and back, are on two lanes behind those of the devices.
+  [[nodiscard]] int destination_of(const Operation& copy) const {
+    if (copy.host == HostCopy::none) return copy.destination;
+    return operations_.devices + (copy.host == HostCopy::to_host ? 0 : 1);
+  }
+
+  // The host is no device: -1, as in recordings of GPUs.
+  [[nodiscard]] Copy copy_of(const Operation& copy) const {
+    if (copy.host == HostCopy::to_host) return {copy.bytes, copy.device, -1};
+    if (copy.host == HostCopy::from_host) return {copy.bytes, -1, copy.device};
+    const bool gradient = copy.stage != operations_.flows[as_index(copy.flow)].front;
+    return {copy.bytes, copy.device, copy.destination, gradient};
+  }
+
+  [[nodiscard]] static const char* name_of_copy(const Operation& copy) {
+    if (copy.host == HostCopy::none) return "copy";
+    return copy.host == HostCopy::to_host ? "copy device to host" : "copy host to device";
+  }
+
   void add_operation(std::size_t i) {
     const Operation& operation = operations_.list[i];
     const int first = static_cast<int>(trace_.events.size());
     if (operation.kind == EventKind::copy) {
-      add_event(operation, EventKind::copy, "copy", -1, timing_.duration_ns[i]);
+      add_event(operation, EventKind::copy, name_of_copy(operation), -1, timing_.duration_ns[i]);
     } else if (operation.phase != Phase::actions) {
       add_event(operation, operation.kind, to_string(operation.kind), -1, timing_.duration_ns[i]);
     } else {
@@ -109,8 +127,7 @@ class SimulatedTrace {
       if (operation.input >= 0) trace_.edges.push_back({spans_[as_index(operation.input)].last, first, EdgeKind::data});
       for (; wait_ < operations_.waits.size() && as_index(operations_.waits[wait_].operation) + 1 == spans_.size(); ++wait_) {
         const auto until = as_index(operations_.waits[wait_].until);
-        const bool weights = operation.kind == EventKind::backward_weight || operations_.list[until].kind == EventKind::backward_weight;
-        trace_.edges.push_back({spans_[until].last, first, weights ? EdgeKind::event_wait : EdgeKind::data});
+        trace_.edges.push_back({spans_[until].last, first, kind_of_wait(operation, operations_.list[until])});
       }
       return;
     }
@@ -119,6 +136,12 @@ class SimulatedTrace {
       const bool reduced = before.phase == Phase::reduce && operation.phase == Phase::optimizer && before.stage == operation.stage;
       if (before.phase == Phase::actions || reduced) trace_.edges.push_back({spans_[j].last, first, EdgeKind::event_wait});
     }
+  }
+
+  [[nodiscard]] static EdgeKind kind_of_wait(const Operation& operation, const Operation& until) {
+    const bool weights = operation.kind == EventKind::backward_weight || until.kind == EventKind::backward_weight;
+    const bool memory = operation.host != HostCopy::none || until.host == HostCopy::to_host;
+    return weights || memory ? EdgeKind::event_wait : EdgeKind::data;
   }
 
   // As a device runs them.

@@ -57,7 +57,8 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
     if (event.kind == EventKind::copy) {
       const auto producer = last_of.find({tag.step, sender, tag.microbatch, copy.gradient});
       if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
-      arrivals[{tag.step, tag.stage, tag.microbatch, copy.gradient}].push_back(i);
+      // Saved activations that come back from the host are for the backward.
+      arrivals[{tag.step, tag.stage, tag.microbatch, copy.gradient || copy.source < 0}].push_back(i);
     } else if (event.kind == EventKind::forward || is_backward(event.kind)) {
       const bool backward = is_backward(event.kind);
       const auto arrived = arrivals.find({tag.step, tag.stage, tag.microbatch, backward});

@@ -32,14 +32,14 @@ void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& 
   C10_CUDA_CHECK(cudaMemcpyAsync(to, from, as_index(bytes), cudaMemcpyDefault, stream));
 }
 
-/// Tensors that a GPU's copy-out stream reads; they live until they have been read.
+/// Tensors that a stream which copies reads; they live until they have been read.
 class Sources {
  public:
   explicit Sources(const CUDAStream& stream) : stream_(stream) {}
 
   /// The tensor, contiguous, for the stream to read.
   at::Tensor packed(const at::Tensor& tensor) {
-    if (!tensor.is_cuda()) return tensor.contiguous();
+    if (!tensor.is_cuda()) return reading_.emplace_back(tensor.contiguous());
     const c10::cuda::CUDAStreamGuard guard(stream_);
     tensor.record_stream(stream_);
     // LibTorch's allocator knows its own memory alone: a communication buffer that is sent on is held here.
@@ -71,40 +71,45 @@ void wait_at_end(const CUDAStream& stream) noexcept {
   }
 }
 
-/// Copies between parts of one GPU and between GPUs with peer access: one copy on the source's copy-out stream.
-class PeerCopier final : public Copier {
+/// Copies that GPUs make by themselves, each one copy on one stream: between parts of one GPU, between GPUs with peer access (on the
+/// source's copy-out stream), and between a GPU and pinned host memory.
+class DirectCopier final : public Copier {
  public:
-  PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
-      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), destinations_(destination) {}
-  ~PeerCopier() override { wait_at_end(out_); }
+  static constexpr int kHost = -1;
+
+  /// `gpu`: of the destination.
+  DirectCopier(std::shared_ptr<CudaLanes> lanes, const CUDAStream& stream, int gpu, const std::shared_ptr<Device>& destination)
+      : lanes_(std::move(lanes)), stream_(stream), gpu_(gpu), destinations_(destination) {}
+  ~DirectCopier() override { wait_at_end(stream_); }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
-    hold(out_, ready);
+    hold(stream_, ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
       CommunicationBuffers::Buffer buffer = destinations_.take(tensor);
       if (tensor.numel() > 0) {
-        hold(out_, buffer.free);
+        hold(stream_, buffer.free);
         send(buffer.tensor, sources_.packed(tensor));
       }
       copied.tensors.push_back(std::move(buffer.tensor));
     }
     sources_.handed_over();
-    copied.there = now_on(out_);
+    copied.there = now_on(stream_);
     return copied;
   }
 
  private:
   void send(const at::Tensor& to, const at::Tensor& from) {
     const auto bytes = static_cast<std::int64_t>(from.nbytes());
-    if (!from.is_cuda() || from.get_device() == gpu_) return transfer(to.data_ptr(), from.const_data_ptr(), bytes, out_);
-    const c10::cuda::CUDAGuard guard(out_.device_index());
-    C10_CUDA_CHECK(cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), as_index(bytes), out_));
+    if (gpu_ == kHost || !from.is_cuda() || from.get_device() == gpu_)
+      return transfer(to.data_ptr(), from.const_data_ptr(), bytes, stream_);
+    const c10::cuda::CUDAGuard guard(stream_.device_index());
+    C10_CUDA_CHECK(cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), as_index(bytes), stream_));
   }
 
-  std::shared_ptr<CudaLanes> source_;
-  CUDAStream out_;
-  Sources sources_{out_};
+  std::shared_ptr<CudaLanes> lanes_;  // own the stream
+  CUDAStream stream_;
+  Sources sources_{stream_};
   int gpu_;
   CommunicationBuffers destinations_;
 };
@@ -192,7 +197,10 @@ bool gpus_reach(int gpu, int other) {
 
 std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, bool staged) {
   const auto from = cuda_lanes_of(*source), to = cuda_lanes_of(*destination);
-  if (!staged && from && to && gpus_reach(from->spec.index, to->spec.index)) return std::make_unique<PeerCopier>(from, destination);
+  if (!staged && from && to && gpus_reach(from->spec.index, to->spec.index))
+    return std::make_unique<DirectCopier>(from, from->copy_out, to->spec.index, destination);
+  if (from && destination->is_pinned()) return std::make_unique<DirectCopier>(from, from->copy_out, DirectCopier::kHost, destination);
+  if (to && source->is_pinned()) return std::make_unique<DirectCopier>(to, to->copy_in, to->spec.index, destination);
   return std::make_unique<StagedCopier>(from, to, destination);
 }
 

@@ -108,6 +108,29 @@ class CpuDevice final : public HostMemoryDevice {
   }
 };
 
+class HostMemory final : public HostMemoryDevice {
+ public:
+  explicit HostMemory(bool pinned)
+      : HostMemoryDevice({.kind = DeviceSpec::Kind::cpu, .name = "host memory", .cores = {}}), pinned_(pinned) {}
+
+  [[nodiscard]] TraceDevice description() const override { return {name(), "host memory", 0, 0}; }
+  [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
+    if (!pinned_) return HostMemoryDevice::empty_like(tensor);
+    return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).pinned_memory(true));
+  }
+  [[nodiscard]] bool is_pinned() const override { return pinned_; }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return std::make_unique<ThreadBinding>(); }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override {
+    if (!destination.spec().cores.empty()) pin(destination.spec().cores, name());
+    profiler::fix_thread_count(1);
+    profiler::make_timers_exact();
+    return std::make_unique<ThreadBinding>();
+  }
+
+ private:
+  bool pinned_;
+};
+
 class SleepDevice final : public HostMemoryDevice {
  public:
   using HostMemoryDevice::HostMemoryDevice;
@@ -139,6 +162,10 @@ std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
       break;
   }
   return profiler::gpu_library(spec.name).make_device(spec);
+}
+
+std::shared_ptr<Device> make_host_memory(const Device& device) {
+  return std::make_shared<HostMemory>(device.spec().kind == DeviceSpec::Kind::cuda);
 }
 
 }  // namespace mptune

@@ -55,6 +55,8 @@ class Device {
   [[nodiscard]] virtual bool stages_host_tensors() const { return false; }
   /// The host tensor, in memory from which from_host() copies at once. Any thread; takes as long as a copy.
   [[nodiscard]] virtual at::Tensor staged(const at::Tensor& tensor) { return tensor; }
+  /// True for host memory that GPUs copy from and to by themselves.
+  [[nodiscard]] virtual bool is_pinned() const { return false; }
   /// A host tensor for the compute lane to read: the same tensor if the device reads host memory. Compute thread only.
   [[nodiscard]] virtual at::Tensor from_host(const at::Tensor& tensor) = 0;
   /// Moves a host tensor's storage into the device's memory, in place: all references see it. Compute thread only.
@@ -88,6 +90,10 @@ class Device {
 /// A CPU device's compute thread is pinned to its cores and uses as many intra-op threads.
 /// A sleeping device has no cores: its layers sleep (see sleep_model.h).
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
+
+/// Host memory in which tensors of `device` lie for a while, as the other end of its copies. It is on no account. A GPU's is pinned, so
+/// that it copies without help of the host's cores.
+[[nodiscard]] std::shared_ptr<Device> make_host_memory(const Device& device);
 
 /// Loads the libraries that GPUs need; does nothing without a GPU. Throws Error (environment) if a library is missing.
 /// LibTorch decides at its first convolution, backward or seed whether there is CUDA. So a program that will use GPUs calls this first

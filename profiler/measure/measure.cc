@@ -79,6 +79,28 @@ void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& t
     }
 }
 
+HostCopies measured_copies(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
+                           const LinkThrottle& throttle) {
+  constexpr int kRepeats = 5;
+  const LinkCost cost = fit_link(sweep_link(source, destination, throttle, kRepeats));
+  HostCopies copies{cost.latency_s, cost.bytes_per_second, !CopyLane::needs_thread(*source, *destination, throttle)};
+  // A throttled copy between host memories keeps one of the device's cores busy for as long as it would take without the throttle.
+  if (!copies.device_copies && !CopyLane::needs_thread(*source, *destination, {}))
+    copies.device_seconds_per_byte = 1 / fit_link(sweep_link(source, destination, {}, kRepeats)).bytes_per_second;
+  return copies;
+}
+
+/// Devices that sleep have nothing to copy.
+void measure_host_copies(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (devices[d].kind == DeviceSpec::Kind::sleep) continue;
+    const Activity activity("copies to the host", devices[d].name);
+    const auto device = make_device(devices[d]), host = make_host_memory(*device);
+    profile.devices[d].to_host = measured_copies(device, host, throttle);
+    profile.devices[d].from_host = measured_copies(host, device, throttle);
+  }
+}
+
 double slowdown_of(const std::vector<DeviceClass>& classes) {
   double sum = 0;
   int count = 0;
@@ -296,6 +318,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
 
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);
+  measure_host_copies(options.devices, options.link, profile);
 
   if (whole_apart) {
     report("all cores", layer_share + 0.05);

@@ -83,7 +83,14 @@ void write_layers(SQLite::Database& database, const Profile& profile) {
 void write_machine(SQLite::Database& database, const Profile& profile) {
   int row = 0;
   Insert device(database, "INSERT INTO MPTUNE_PROFILE_DEVICE VALUES (?, ?, ?, ?)");
-  for (const ProfileDevice& d : profile.devices) device(row++, d.name, d.device_class, d.memory_bytes);
+  Insert host(database, "INSERT INTO MPTUNE_HOST_COPIES VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  for (const ProfileDevice& d : profile.devices) {
+    const HostCopies &to = d.to_host, &from = d.from_host;
+    if (to.bytes_per_second > 0)
+      host(row, to.latency_s, to.bytes_per_second, to.device_copies, to.device_seconds_per_byte, from.latency_s, from.bytes_per_second,
+           from.device_copies, from.device_seconds_per_byte);
+    device(row++, d.name, d.device_class, d.memory_bytes);
+  }
   row = 0;
   Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?, ?)");
   Insert point(database, "INSERT INTO MPTUNE_LINK_POINT VALUES (?, ?, ?, ?)");
@@ -268,6 +275,24 @@ void read_classes(SQLite::Database& database, Profile& profile) {
   check_variants(profile.classes);
 }
 
+void read_host_copies(SQLite::Database& database, Profile& profile) {
+  if (!has_table(database, "MPTUNE_HOST_COPIES")) return;
+  const auto columns = [](const std::string& way) {
+    return way + "_latency_s, " + way + "_bytes_per_second, " + way + "_by_device, " + way + "_device_seconds_per_byte";
+  };
+  Rows rows(database, "SELECT device, " + columns("to") + ", " + columns("from") + " FROM MPTUNE_HOST_COPIES");
+  const auto copies = [&](int column) {
+    return HostCopies{quantity(rows, column, "the latency of copies with the host"),
+                      quantity(rows, column + 1, "the speed of copies with the host", kMostBytesPerSecond), rows.integer(column + 2) != 0,
+                      quantity(rows, column + 3, "the delay by copies with the host")};
+  };
+  while (rows.next()) {
+    ProfileDevice& device = at(profile.devices, rows.integer(0), "the device of copies with the host");
+    device.to_host = copies(1);
+    device.from_host = copies(5);
+  }
+}
+
 void read_machine(SQLite::Database& database, Profile& profile) {
   Rows device(database, "SELECT name, class, memory_bytes FROM MPTUNE_PROFILE_DEVICE ORDER BY device");
   while (device.next()) {
@@ -275,6 +300,7 @@ void read_machine(SQLite::Database& database, Profile& profile) {
     (void)at(profile.classes, device.integer(1), "the class of a device");
     profile.devices.push_back({device.text(0), device.as<int>(1), count(device, 2, "the memory of a device", kMostMemoryBytes)});
   }
+  read_host_copies(database, profile);
   const std::string medium = has_column(database, "MPTUNE_LINK", "medium") ? "medium" : "-1";
   const std::string sender_copies = has_column(database, "MPTUNE_LINK", "sender_copies") ? "sender_copies" : "0";
   Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + ", " + sender_copies +

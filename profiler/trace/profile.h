@@ -76,10 +76,21 @@ struct DeviceClass {
   bool operator==(const DeviceClass&) const = default;
 };
 
+/// Copies between a device's memory and the host's, one direction: latency + bytes / bytes_per_second.
+struct HostCopies {
+  double latency_s = 0;
+  double bytes_per_second = 0;         ///< 0: not measured
+  bool device_copies = false;          ///< the device's compute thread copies, and computes nothing meanwhile
+  double device_seconds_per_byte = 0;  ///< by which other copies delay what the device computes: those on its own cores
+  bool operator==(const HostCopies&) const = default;
+};
+
 struct ProfileDevice {
   std::string name;               ///< "cpu:0"
   int device_class = 0;           ///< index into Profile::classes, of the default variant
   std::int64_t memory_bytes = 0;  ///< cap, else size; 0: unknown
+  HostCopies to_host = {};
+  HostCopies from_host = {};
   bool operator==(const ProfileDevice&) const = default;
 };
 

@@ -38,7 +38,8 @@ inline constexpr int kEventKindCount = static_cast<int>(EventKind::profiler) + 1
 /// True for useful work on a device's compute lane: forward .. reduce, collective, memset, kernel.
 [[nodiscard]] bool is_compute(EventKind kind);
 
-/// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d.
+/// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d. Of n devices, 1 + n carries those to host
+/// memory, 2 + n those from it.
 inline constexpr int kComputeLane = 0;
 [[nodiscard]] constexpr int copy_lane(int destination) {
   return 1 + destination;
@@ -72,8 +73,8 @@ struct Tag {
 
 struct Copy {
   std::int64_t bytes = 0;
-  int source = -1;        ///< device index
-  int destination = -1;   ///< device index
+  int source = -1;        ///< device index, -1: host memory
+  int destination = -1;   ///< device index, -1: host memory
   bool gradient = false;  ///< holds gradients, not activations; also false if the source of the trace does not say
   bool unified = false;   ///< the driver moved pages of unified memory: no call launched it
   bool operator==(const Copy&) const = default;

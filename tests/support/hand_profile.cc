@@ -49,7 +49,7 @@ Profile hand_profile() {
   other.layers[1].by_samples.resize(1);
   other.layers[1].by_samples[0].samples = 8;
   profile.classes = {one, other};
-  profile.devices = {{"cpu:0", 0, 1 << 20}, {"cpu:1", 0, 0}, {"sleep:0", 1, 5}};
+  profile.devices = {{"cpu:0", 0, 1 << 20, {1e-5, 2e10, true}, {2e-5, 1.0 / 3, true}}, {"cpu:1", 0, 0}, {"sleep:0", 1, 5}};
   profile.links = {{0, 1, 1e-5, 12e9, {{1 << 20, 1.0 / 3}, {1 << 30, 2}}, 1}, {1, 0, 2e-5, 1.0 / 7}};
   profile.operators = {{0, 1, 4, "aten::_slow_conv2d_backward", 1.0 / 3, 0.1, 0.030000000000000002}, {1, 0, 8, "it's", 1, 1e-7, 0}};
   profile.optimizer_state_factor = 2;

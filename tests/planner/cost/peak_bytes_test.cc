@@ -6,6 +6,7 @@
 #include "planner/cost/cost_model.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tests/planner/offloading.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/random_plans.h"
 
@@ -43,6 +44,69 @@ TEST(PeakBytes, TwoStagesByHand) {
   // One micro-batch's activations while it runs, the output and the one before it on their way; gradients as before.
   EXPECT_EQ(cost.peak_bytes(again)[0], 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200);
   EXPECT_EQ(cost.peak_bytes(again)[1], cost.peak_bytes(plan)[1]);
+}
+
+// gpipe, four micro-batches of 1200 bytes each: F0 F1 F2 F3 B0 B1 B2 B3. In the first backward those of 0, which came back, of 1, which
+// comes back, and of 3, which leaves, are on the device; else it is as in OneDeviceByHand.
+TEST(PeakBytes, OffloadedByHand) {
+  const CostModel cost(make_profile({.layers = 4}));
+  const Plan plain = scheduled(stages_of(4, {1}, testing::ones(4)), "gpipe");
+  const Plan plan = testing::with_offload(plain);
+  const std::int64_t first_backward = 3 * 1000 + 1000 + 50 + 300 + 100 - 1200;  // at layer 0, above all that is saved
+  EXPECT_EQ(cost.peak_bytes(plain)[0], 4000 + 4 * 1200 + first_backward);
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4000 + 3 * 1200 + first_backward);
+  EXPECT_EQ(cost.peak_contents(plan)[0].activations_bytes, (std::map<int, std::int64_t>{{0, 1200}, {1, 1200}, {3, 1200}}));
+  const MemoryLevels levels = cost.memory_levels(plan)[0];
+  EXPECT_EQ(levels.during_bytes,
+            (std::vector<std::int64_t>{4000 + 1200 + 50, 4000 + 2400 + 50, 4000 + 2400 + 50, 4000 + 3600 + 50, 4000 + 3600 + first_backward,
+                                       8000 + 2400 + 50, 8000 + 2400 + 50, 8000 + 1200 + 50}));
+}
+
+// What comes back lies in two buffers that stay: the backward frees nothing of them. Another of 8 micro-batches costs nothing.
+TEST(PeakBytes, OffloadedOnAGpuByHand) {
+  const CostModel cost(testing::with_gpus(make_profile({.layers = 4}), 0));
+  for (const int m : {4, 8}) {
+    const Plan plan = testing::with_offload(scheduled(stages_of(4, {1}, testing::ones(m)), "gpipe"));
+    const PeakContents contents = cost.peak_contents(plan)[0];
+    EXPECT_EQ(contents.communication_buffer_bytes, 2 * 1200);
+    EXPECT_EQ(contents.activations_bytes, (std::map<int, std::int64_t>{{m - 1, 1200}})) << "it is still being copied";
+    EXPECT_EQ(contents.total(), 4000 + 2400 + 1200 + 3 * 1000 + 1000 + 50 + 100);
+  }
+}
+
+// Both stages are on one device: the second reads the first one's output while what else the first saved is away.
+TEST(PeakBytes, AnOutputStaysForALaterStageOfTheDevice) {
+  Profile profile = make_profile({.layers = 2, .devices = 1});
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.keeps_output = true;
+  const CostModel cost(profile);
+  Plan plan = stages_of(2, {1, 1}, testing::ones(2), 1);
+  plan.actions = {actions_from_text("0F0 0F1 1F0 1F1 1B0 1B1 0B0 0B1", "here")};
+  plan.schedule = "by hand";
+  const MemoryLevels plain = cost.memory_levels(plan)[0];
+  plan.stages[0].offload = true;
+  const MemoryLevels away = cost.memory_levels(plan)[0];
+  // 1F0: micro-batch 0 of stage 0 is away but for its output.
+  EXPECT_EQ(plain.during_bytes[2] - away.during_bytes[2], 300 - 100);
+  // 1F1: micro-batch 1, too.
+  EXPECT_EQ(plain.during_bytes[3] - away.during_bytes[3], 2 * (300 - 100));
+}
+
+TEST(PeakBytes, OffloadingInTheHostsMemoryNeverNeedsMore) {
+  std::mt19937 random(12);
+  int less = 0;
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    const Profile profile = make_profile(testing::random_shape(random, 6, 3), testing::random_factors(random, 6));
+    const CostModel cost(profile);
+    Plan plan = testing::random_plan(random, 6, 3);
+    const std::vector<std::int64_t> plain = cost.peak_bytes(plan), offloaded = cost.peak_bytes(testing::with_offload(plan, &random));
+    for (std::size_t d = 0; d < plain.size(); ++d) {
+      EXPECT_LE(offloaded[d], plain[d]);
+      less += offloaded[d] < plain[d] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(less, 30);
 }
 
 TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {

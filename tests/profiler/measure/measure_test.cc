@@ -142,7 +142,13 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
     for (const LayerCost& cost : profile.classes[0].layers[i].by_samples)
       EXPECT_EQ(cost.output_bytes, cost.samples * kPositions * kWidth * kFloat);
   }
-  EXPECT_EQ(profile.devices[0], (ProfileDevice{options.devices[0].name, 0, 123'456'789}));
+  const ProfileDevice& device = profile.devices[0];
+  EXPECT_EQ(device, (ProfileDevice{options.devices[0].name, 0, 123'456'789, device.to_host, device.from_host}));
+  for (const HostCopies& copies : {device.to_host, device.from_host}) {
+    EXPECT_TRUE(copies.device_copies) << "within the host, unthrottled";
+    EXPECT_GE(copies.latency_s, 0);
+    EXPECT_GT(copies.bytes_per_second, 1e7);
+  }
   EXPECT_GT(profile.co_running_slowdown, 0);
   ASSERT_EQ(profile.links.size(), several ? 2U : 0U);
   for (const LinkCost& link : profile.links) {

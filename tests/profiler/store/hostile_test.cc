@@ -121,6 +121,7 @@ TEST_F(Hostile, InvalidIndices) {
   expect_refusal("UPDATE MPTUNE_TIED_PARAMETERS SET bytes = -1", "shared");
   expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET class = 2", "class");
   expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET layer = -1", "layer");
+  expect_refusal("UPDATE MPTUNE_HOST_COPIES SET device = 3", "device");
   expect_refusal("UPDATE MPTUNE_LINK SET source = 3", "device");
   expect_refusal("UPDATE MPTUNE_LINK_POINT SET link = 2", "link");
 }
@@ -192,6 +193,11 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"DEVICE_CLASS SET threads = 4097", "number of threads"},
       {"DEVICE_CLASS SET threads = 1", "variant of no class"},
       {"PROFILE_DEVICE SET memory_bytes = -1", "memory"},
+      {"HOST_COPIES SET to_latency_s = -1.0", "latency"},
+      {"HOST_COPIES SET from_latency_s = 9e999", "latency"},
+      {"HOST_COPIES SET to_bytes_per_second = 9e999", "speed"},
+      {"HOST_COPIES SET from_device_seconds_per_byte = -1.0", "delay"},
+      {"HOST_COPIES SET from_bytes_per_second = -1.0", "speed"},
       {"LINK SET latency_s = -1.0", "latency"},
       {"LINK SET latency_s = 9e999", "latency"},
       {"LINK SET bytes_per_second = -1.0", "speed"},

@@ -160,6 +160,18 @@ TEST_F(RoundTrip, LinksSayWhoCopies) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, DevicesSayHowFastTheyCopyToAndFromTheHost) {
+  Profile profile = testing::hand_profile();
+  ASSERT_GE(profile.devices.size(), 2u);
+  profile.devices[1].to_host = {1e-5, 2e10, false, 1.0 / 7};
+  profile.devices[1].from_host = {2e-5, 1e10, true};
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("DROP TABLE MPTUNE_HOST_COPIES");
+  for (ProfileDevice& device : profile.devices) device.to_host = device.from_host = {};
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesThatDoNotSayHowManyOperatorsReadATensor) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
+
+namespace mptune::planner {
+
+/// True if a search of the space may offload saved activations: the runtime can, a cap is given, and recomputation is left open or ruled
+/// out.
+[[nodiscard]] bool may_offload(const SearchSpace& space);
+
+/// The plan with all stages on devices that hold more than their cap (`caps`, per device of the plan; 0: none) offloading what they save,
+/// where it fits then. `peaks`: of the plan. Nothing for a plan that recomputes, and where copies to the host were not measured.
+[[nodiscard]] std::optional<Plan> offloading_over_caps(Plan plan, const std::vector<std::int64_t>& peaks,
+                                                       const std::vector<std::int64_t>& caps, const CostModel& cost);
+
+struct OffloadSearch {
+  std::optional<Candidate> faster;  ///< absent: no offloading makes the step shorter
+  std::int64_t simulated = 0;       ///< plans
+};
+
+/// Looks for stages of a plan that recompute and would better offload, within the caps: all of them, and one after another as long as the
+/// step gets shorter. Other choices of several stages may be faster.
+[[nodiscard]] OffloadSearch offload_recomputed(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost);
+
+}  // namespace mptune::planner
