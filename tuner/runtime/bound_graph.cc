@@ -41,7 +41,8 @@ PendingWeights::Groups weight_order(const Plan& plan, int stage, int device) {
 }
 
 void mark_ends(std::vector<BoundAction>& row) {
-  std::set<const StageReplica*> marked;
+  std::set<const StageReplica*> begun, marked;
+  for (BoundAction& bound : row) bound.begins_replica = begun.insert(bound.stage).second;
   for (auto bound = row.rbegin(); bound != row.rend(); ++bound)
     if (bound->action.kind == ActionKind::backward || bound->action.kind == ActionKind::backward_weight)
       bound->ends_replica = marked.insert(bound->stage).second;
@@ -58,12 +59,15 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
+  for (std::size_t d = 0; d < devices_.size(); ++d) offloaded_.push_back(planner::offloaded(plan_, static_cast<int>(d)));
   add_doorbells(options.link);
   add_workers(options);
   add_stages(model);
   add_lanes(options.link);
   add_links();
+  add_host_channels();
   bind_rows();
+  bind_offloads();
 }
 
 BoundGraph::~BoundGraph() {
@@ -94,7 +98,10 @@ std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
     lanes.insert({source, destination});
     lanes.insert({destination, source});
   }
-  return lanes.size();
+  std::size_t to_and_from_host = 0;
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (!offloaded_[d].empty() && profiler::CopyLane::needs_thread(*devices_[d], *devices_[d], link)) to_and_from_host += 2;
+  return lanes.size() + to_and_from_host;
 }
 
 void BoundGraph::add_doorbells(const LinkThrottle& link) {
@@ -148,6 +155,39 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
     add(pair.source, pair.destination);
     add(pair.destination, pair.source);
   }
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    if (offloaded_[d].empty()) continue;
+    const auto device = static_cast<int>(d);
+    const std::shared_ptr<Device> host = make_host_memory(*devices_[d]);
+    lanes_[{device, kHostMemory}] = std::make_unique<profiler::CopyLane>(devices_[d], host, link);
+    lanes_[{kHostMemory, device}] = std::make_unique<profiler::CopyLane>(host, devices_[d], link);
+  }
+}
+
+void BoundGraph::add_host_channels() {
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    for (const planner::Offloaded& each : offloaded_[d]) {
+      const int device = static_cast<int>(d);
+      auto& channel =
+          host_channels_[stages_[as_index(each.stage)][as_index(replica_of(plan_.stages[as_index(each.stage)], each.microbatch))].get()];
+      if (channel) continue;
+      channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(),
+                                                   InProcessChannel::Direction{lanes_.at({device, kHostMemory}).get(), &doorbell(device)},
+                                                   InProcessChannel::Direction{lanes_.at({kHostMemory, device}).get(), &doorbell(device)},
+                                                   [this](std::exception_ptr error) { (void)fail(std::move(error)); });
+    }
+}
+
+void BoundGraph::bind_offloads() {
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    for (const planner::Offloaded& each : offloaded_[d]) {
+      const auto at = [&](int position) -> BoundAction& { return rows_[d][as_index(position)]; };
+      StageReplica* const stage = at(each.forward).stage;
+      const BoundOffload bound{stage, host_channels_.at(stage).get(), each.microbatch};
+      at(each.forward).host = at(each.backward).host = bound.host;
+      at(each.freed()).frees.push_back(bound);
+      at(each.fetched()).fetches.push_back(bound);
+    }
 }
 
 void BoundGraph::add_links() {
@@ -234,6 +274,7 @@ void BoundGraph::after_caller(int device, int other) {
 bool BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error) || !first_error_.set(std::move(error))) return false;
   for (auto& [ends, link] : links_) link->channel->cancel();
+  for (auto& [stage, channel] : host_channels_) channel->cancel();
   for (Replicas& replicas : stages_)
     for (auto& replica : replicas) replica->pending_weights().cancel();
   ring_all();
@@ -260,6 +301,7 @@ void BoundGraph::recover() {
   // The error that ended the step is reported, not those of the clean-up. These cancel the channels, too.
   (void)first_error_.take();
   for (auto& [ends, link] : links_) link->channel->reset();
+  for (auto& [stage, channel] : host_channels_) channel->reset();
 }
 
 }  // namespace mptune::tuner

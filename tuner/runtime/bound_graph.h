@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/offload.h"
 #include "profiler/base/index.h"
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_worker.h"
@@ -57,6 +58,13 @@ struct BoundLink {
   std::vector<char> front_awaits, back_owes;
 };
 
+/// A micro-batch whose saved activations lie in host memory for a while (planner/offload.h).
+struct BoundOffload {
+  StageReplica* stage = nullptr;
+  InProcessChannel* host = nullptr;  ///< to and from host memory: forward, and backward
+  int microbatch = 0;
+};
+
 /// An action of a device's row with its replica and links. `text` names the action and its NVTX range; it is made once, not per step.
 struct BoundAction {
   Action action;
@@ -65,8 +73,12 @@ struct BoundAction {
   const StageTensors* tensors = nullptr;  ///< of the stage
   std::vector<BoundLink*> before;         ///< for this micro-batch, to stages whose tensors this one reads, ascending
   std::vector<BoundLink*> behind;         ///< likewise to stages that read this one's
+  InProcessChannel* host = nullptr;       ///< of forwards and gradients of an offloaded micro-batch
+  std::vector<BoundOffload> frees;        ///< before the action: memory on the device that was copied to the host
+  std::vector<BoundOffload> fetches;      ///< likewise: what is copied back from now on
   bool computes_loss = false;
-  bool ends_replica = false;  ///< the row's last action that adds to the replica's gradients
+  bool begins_replica = false;  ///< the row's first action of the replica
+  bool ends_replica = false;    ///< the row's last action that adds to the replica's gradients
 };
 
 /// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions.
@@ -94,6 +106,8 @@ class BoundGraph {
   [[nodiscard]] bool has_replicas() const;
 
   [[nodiscard]] std::vector<BoundLink*> links() const;
+  /// Replicas that offload, with their channels.
+  [[nodiscard]] const std::map<StageReplica*, std::unique_ptr<InProcessChannel>>& host_channels() const { return host_channels_; }
   /// What each stage takes and returns.
   [[nodiscard]] const std::vector<StageTensors>& tensors() const { return tensors_; }
 
@@ -136,8 +150,11 @@ class BoundGraph {
     int destination = 0;
   };
   [[nodiscard]] std::vector<Pair> pairs() const;
+  static constexpr int kHostMemory = -1;  ///< in place of a device
   [[nodiscard]] BoundLink* link_for(const StageLink& link, int microbatch) const;
+  void add_host_channels();
   void bind_rows();
+  void bind_offloads();
 
   Plan plan_;
   Loss loss_;
@@ -149,9 +166,11 @@ class BoundGraph {
   std::vector<std::unique_ptr<profiler::Doorbell>> doorbells_;  ///< per device
   std::vector<std::unique_ptr<profiler::DeviceWorker>> workers_;
   std::vector<Replicas> stages_;
-  std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;  ///< by (source, destination)
+  std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;  ///< by (source, destination); kHostMemory
   using Ends = std::tuple<int, int, int, int>;                                ///< front stage, its replica, back stage, its replica
   std::map<Ends, std::unique_ptr<BoundLink>> links_;
+  std::vector<std::vector<planner::Offloaded>> offloaded_;                    ///< per device
+  std::map<StageReplica*, std::unique_ptr<InProcessChannel>> host_channels_;  ///< of replicas that offload
   std::vector<std::vector<BoundAction>> rows_;
   std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began
 };

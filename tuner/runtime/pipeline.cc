@@ -172,12 +172,14 @@ Evaluation Pipeline::evaluate(const Tensors& inputs, const at::Tensor& target) {
 }
 
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {
+  finish_update();
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& parameter : impl_->graph.stages().at(as_index(stage))[0]->named_parameters()) tensors.push_back(parameter.tensor);
   return tensors;
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters() const {
+  finish_update();
   std::vector<NamedTensor> all;
   for (const auto& replicas : impl_->graph.stages())
     for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
@@ -192,6 +194,7 @@ std::vector<NamedTensor> Pipeline::named_buffers() const {
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters(int stage) const {
+  finish_update();
   return impl_->graph.stages().at(as_index(stage))[0]->named_parameters();
 }
 
@@ -252,9 +255,10 @@ bool Pipeline::unscale_gradients() {
 }
 
 void Pipeline::replan(const Plan& plan) {
+  finish_update();
   const Model model = impl_->model();
   const PipelineOptions options = impl_->options;
-  const Plan before = impl_->graph.plan();
+  const Plan before = impl_->graph.plan(), after = plan;  // `plan` may be this pipeline's own
   const std::int64_t steps = impl_->runner.steps();
   const double scale = impl_->loss_scale;
   const std::vector<std::shared_ptr<Device>> own = impl_->graph.devices();
@@ -270,7 +274,7 @@ void Pipeline::replan(const Plan& plan) {
   };
   impl_.reset();  // the devices may have no memory for two copies
   try {
-    bind(plan);
+    bind(after);
   } catch (...) {
     bind(before);
     throw;
@@ -288,6 +292,14 @@ void Pipeline::copy_state_to(Model& model) const {
 
 void Pipeline::on_stages(const std::function<void(int stage)>& work) {
   impl_->runner.on_stages(work);
+}
+
+void Pipeline::update_with_next_step(std::function<void(int stage)> work) {
+  impl_->runner.update_with_next_step(std::move(work));
+}
+
+void Pipeline::finish_update() const {
+  impl_->runner.finish_update();
 }
 
 void Pipeline::record(HostCollector* collector, TagSink* gpus) {

@@ -30,7 +30,7 @@ struct Evaluation {
 };
 
 struct PipelineOptions {
-  LinkThrottle link;                                 ///< for copies between devices
+  LinkThrottle link;                                 ///< of copies between devices, and of saved activations to host memory and back
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; of CPU devices it needs install_cpu_accounting()
   std::uint64_t seed = 0;                            ///< of random layers
   bool strict = false;                               ///< refuse a plan file made for another model instead of warning
@@ -86,6 +86,20 @@ class Pipeline {
   /// the others' parameters have then changed, so go on from a TrainingState of before.
   void on_stages(const std::function<void(int stage)>& work);
 
+  /// Leaves `work` to the next step, which runs it for every stage before the stage's first action: stages do not wait for each other's
+  /// optimizers, and the first one's forwards run while later ones update. Gradients stay until then. An exception of `work` ends that
+  /// step, as one of on_stages() does.
+  ///
+  ///     device 0   ... B3 | update  F0  F1 ...
+  ///     device 1   ...    | update..... F0 ...
+  ///
+  /// `work` is copied; what it refers to must live until it has run. evaluate(), forward(), on_stages(), parameters(),
+  /// named_parameters(), copy_state_to() and replan() run it first where it is left. After a failed step it is left for the stages that had
+  /// not run it.
+  void update_with_next_step(std::function<void(int stage)> work);
+  /// Runs what update_with_next_step() left, if anything. Call it after the last step before tensors that were fetched earlier are read.
+  void finish_update() const;
+
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] std::int64_t steps() const;  ///< completed so far
   /// Goes on as if so many steps were completed: random layers draw the numbers of the next one.
@@ -110,7 +124,8 @@ class Pipeline {
   /// (tuner/training). Throws what the constructor throws; the pipeline then goes on under its old plan.
   void replan(const Plan& plan);
 
-  /// Where the last step threw: "stage 1, forward of micro-batch 2, layer 'fc'"; "" if it did not, or failed outside of the actions.
+  /// Where the last step threw: "stage 1, forward of micro-batch 2, layer 'fc'", "stage 1, optimizer"; "" if it did not, or failed outside
+  /// of these.
   [[nodiscard]] std::string failed_at() const;
 
   /// Per device of the plan; 0 for a CPU device where accounting is not installed.

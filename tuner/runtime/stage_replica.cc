@@ -133,9 +133,25 @@ at::Tensor StageReplica::loss_of(const Tensors& outputs, const InFlight& flight,
   return loss;
 }
 
-Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight) {
+std::unique_ptr<profiler::SavedActivations> StageReplica::saved_by(const Tensors& inputs, const at::Tensor& target) const {
+  Tensors kept = trained_;
+  kept.insert(kept.end(), inputs.begin(), inputs.end());
+  kept.push_back(target);
+  for (const NamedTensor& buffer : buffers_of(layers_)) kept.push_back(buffer.tensor);
+  return std::make_unique<profiler::SavedActivations>(kept);
+}
+
+void StageReplica::free_saved(int microbatch, Tensors copies) {
+  InFlight& flight = in_flight_.at(microbatch);
+  flight.saved->free();
+  flight.in_host = std::move(copies);
+}
+
+Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight, bool offload) {
   InFlight& flight = in_flight_[context.microbatch];
   flight = {context, target, weight, {}};
+  if (offload) flight.saved = saved_by(inputs, target);
+  const auto collecting = offload ? flight.saved->collect() : nullptr;
   Tensors values = std::move(inputs);
   for (const Segment& segment : segments_for(context.microbatch)) {
     const at::AutoGradMode grad(!segment.recompute);

@@ -4,12 +4,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/plan.h"
 #include "profiler/device/device.h"
 #include "profiler/model/graph_piece.h"
 #include "profiler/model/model.h"
+#include "profiler/model/saved_activations.h"
 #include "tuner/runtime/leaf_recorder.h"
 #include "tuner/runtime/pending_weights.h"
 
@@ -27,8 +29,17 @@ class StageReplica {
                const PendingWeights::Groups& weight_order, const ExecutionOptions& options);
 
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
-  /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
-  [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
+  /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`. `offload`: what is saved will
+  /// leave the device.
+  [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight, bool offload);
+  /// What the forward of an offloaded micro-batch saved, to copy elsewhere.
+  [[nodiscard]] Tensors saved_activations(int microbatch) { return in_flight_.at(microbatch).saved->storages(); }
+  /// Frees that memory, and keeps `copies` of it.
+  void free_saved(int microbatch, Tensors copies);
+  /// Those copies, which are given up.
+  [[nodiscard]] Tensors take_copies(int microbatch) { return std::exchange(in_flight_.at(microbatch).in_host, {}); }
+  /// The device has the saved activations again, in `fetched`: the backward may run.
+  void restore_saved(int microbatch, const Tensors& fetched) { in_flight_.at(microbatch).saved->restore(fetched); }
   /// Runs the layers without keeping anything for a backward, and returns their outputs, the last stage, too.
   [[nodiscard]] Tensors evaluate(const RunContext& context, Tensors inputs);
   /// In place of the backward of a micro-batch without samples.
@@ -109,8 +120,11 @@ class StageReplica {
     at::Tensor target;
     double weight = 1;
     std::vector<SavedSegment> segments;
+    std::unique_ptr<profiler::SavedActivations> saved = nullptr;  ///< of an offloaded micro-batch
+    Tensors in_host = {};                                         ///< copies of them
   };
 
+  [[nodiscard]] std::unique_ptr<profiler::SavedActivations> saved_by(const Tensors& inputs, const at::Tensor& target) const;
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }

@@ -8,7 +8,7 @@
 #include "profiler/base/index.h"
 #include "tuner/runtime/step_runner.h"
 
-// What the stages of a step send each other.
+// What the stages of a step send each other, and the host.
 namespace mptune::tuner {
 
 namespace {
@@ -40,14 +40,19 @@ Message StepRunner::await(Channel& channel, MessageTag tag, int device, profiler
   return std::move(*message);
 }
 
-Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
+Message StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound, const char* why) {
   auto* recorder = bound.stage->recorder();
   const int device = graph_.device_of(*bound.stage);
   const bool waits = recorder != nullptr && !channel.arrived(tag);
   auto idle_since = profiler::SteadyClock::now();
   Message message = await(channel, tag, device, idle_since);
-  graph_.device(device).after(message.there);
-  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), idle_since);
+  if (waits) recorder->leaf(EventKind::sync, why, tag_of(bound), idle_since);
+  return message;
+}
+
+Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
+  Message message = receive(channel, tag, bound, tag.gradient ? "wait for gradient" : "wait for input");
+  graph_.device(graph_.device_of(*bound.stage)).after(message.there);
   return std::move(message.tensors);
 }
 
@@ -100,6 +105,28 @@ void StepRunner::send_gradients(const BoundAction& bound, const Tensors& gradien
     if (link->back_owes[as_index(m)] == 0) continue;
     link->channel->send({true, m}, link->link.everything ? gradients : chosen(gradients, link->link.slots, &Slots::value_type::second));
   }
+}
+
+/// The memory of a copy to the host is free when the copy is done. A GPU's thread is ahead of its work, so it waits here: memory that is
+/// free later can't be given to the next action.
+void StepRunner::free(const BoundOffload& offload, const BoundAction& before) {
+  if (parts_.empty(offload.microbatch)) return;
+  Message message = receive(*offload.host, {false, offload.microbatch}, before, "wait for copy to the host");
+  wait_for(message.there);
+  offload.stage->free_saved(offload.microbatch, std::move(message.tensors));
+}
+
+void StepRunner::fetch(const BoundOffload& offload) {
+  if (parts_.empty(offload.microbatch)) return;
+  offload.host->send({true, offload.microbatch}, offload.stage->take_copies(offload.microbatch));
+}
+
+void StepRunner::restore(const BoundAction& bound) {
+  if (bound.host == nullptr) return;
+  const int m = bound.action.microbatch;
+  const Message message = receive(*bound.host, {true, m}, bound, "wait for copy from the host");
+  graph_.device(graph_.device_of(*bound.stage)).after(message.there);
+  bound.stage->restore_saved(m, message.tensors);
 }
 
 }  // namespace mptune::tuner

@@ -28,6 +28,21 @@ void StepRunner::record_copies(BoundLink& link) {
       });
 }
 
+void StepRunner::record_host_copies(const StageReplica& replica, InProcessChannel& channel) {
+  const int device = graph_.device_of(replica), devices = static_cast<int>(graph_.devices().size());
+  const std::string name = graph_.device(device).name();
+  LaneLog* to_host = &collector_->lane(device, copy_lane(devices), "copies " + name + " to host memory");
+  LaneLog* from_host = &collector_->lane(device, copy_lane(devices + 1), "copies host memory to " + name);
+  const int out = collector_->name("copy saved activations to host"), back = collector_->name("copy saved activations from host");
+  channel.set_observer([=, this, stage = replica.stage(), index = replica.replica()](MessageTag tag, std::int64_t bytes,
+                                                                                     profiler::SteadyClock::time_point began,
+                                                                                     profiler::SteadyClock::time_point ended) {
+    const Tag event{static_cast<int>(steps_), stage, tag.microbatch, -1, index};
+    tag.gradient ? from_host->add_copy(back, event, stage, {bytes, -1, device}, began, ended)
+                 : to_host->add_copy(out, event, stage, {bytes, device, -1}, began, ended);
+  });
+}
+
 void StepRunner::record(HostCollector* collector, TagSink* gpus) {
   graph_.drain();
   collector_ = collector;
@@ -35,6 +50,8 @@ void StepRunner::record(HostCollector* collector, TagSink* gpus) {
   for (const BoundGraph::Replicas& replicas : graph_.stages())
     for (const auto& replica : replicas) collector == nullptr ? replica->set_recorder(nullptr) : record_compute(*replica);
   for (BoundLink* link : graph_.links()) collector == nullptr ? link->channel->set_observer(nullptr) : record_copies(*link);
+  for (const auto& [replica, channel] : graph_.host_channels())
+    collector == nullptr ? channel->set_observer(nullptr) : record_host_copies(*replica, *channel);
 }
 
 }  // namespace mptune::tuner

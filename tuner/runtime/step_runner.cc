@@ -61,22 +61,15 @@ at::Tensor as_data(const at::Tensor& tensor) {
   return on_host.is_inference() ? on_host.clone() : on_host.detach();
 }
 
-/// Gives `copy` the values of `from`. On the host it gets the memory itself, which nobody writes during a step: only the first time does
-/// this cost anything, or if the caller has replaced the parameter's memory.
-void share_or_copy(at::Tensor copy, const at::Tensor& from) {
-  if (!copy.is_cpu() || !from.is_cpu()) return (void)copy.copy_(from);
-  if (copy.const_data_ptr() != from.const_data_ptr() || copy.strides() != from.strides()) copy.set_data(from.detach());
-}
-
 }  // namespace
 
-// The caller may change the parameters of first replicas before the first step, so copies are refreshed in that step, too.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
     : graph_(graph),
       tied_(graph),
       help_(graph),
       seed_(seed),
-      refresh_copies_(graph.has_replicas() || !tied_.empty()),
+      has_copies_(graph.has_replicas() || !tied_.empty()),
+      updates_(graph.stages().size()),
       ends_(graph.stages().size()),
       inputs_(graph) {}
 
@@ -104,13 +97,13 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   });
   StepResult result;
   result.loss = take_loss();
-  refresh_copies_ = graph_.has_replicas() || !tied_.empty();
   result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   ++steps_;
   return result;
 }
 
 std::vector<Tensors> StepRunner::evaluate(const Tensors& inputs) {
+  finish_update();
   Tensors own_inputs = on_host(inputs);
   parts_ = BatchParts(graph_.plan(), static_cast<int>(inputs.front().size(0)));
   inputs_.begin(std::move(own_inputs), {}, parts_);
@@ -122,8 +115,10 @@ std::vector<Tensors> StepRunner::evaluate(const Tensors& inputs) {
 }
 
 void StepRunner::run_devices(const std::function<void(int device)>& work) {
+  running_ = true;
   failed_at_.clear();
   graph_.for_devices(work, [this] { inputs_.stage(); });
+  running_ = false;
   const auto error = graph_.take_error();
   inputs_.end();
   if (!error) return;
@@ -148,44 +143,12 @@ void StepRunner::for_replicas(int device, const std::function<void(StageReplica&
       if (graph_.device_of(*replica) == device) work(*replica);
 }
 
-void StepRunner::prepare_stages(int device, Accumulate accumulate) {
-  const at::NoGradGuard no_grad;
-  for_replicas(device, [&](StageReplica& replica) {
-    replica.pending_weights().reset();
-    replica.clear_gradients_of_copies();
-    if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
-    if (refresh_copies_) refresh(replica, device);
-    // With fewer micro-batches than replicas, some replicas have nothing to do.
-    if (replica.replica() >= graph_.plan().num_microbatches()) end_replica(replica);
-  });
-}
-
-/// Gives a replica the first one's parameters, and a stage's copies of tied weights the values of the stage that trains them.
-void StepRunner::refresh(StageReplica& replica, int device) {
-  if (replica.replica() == 0 && replica.copies().empty()) return;
-  const auto start = profiler::SteadyClock::now();
-  const Tag tag = tag_of(replica);
-  const TagScope scope(gpus_, tag, EventKind::reduce);
-  // An optimizer may still be writing the first replica's parameters on a GPU.
-  const auto after_first_of = [&](int stage) { graph_.after_caller(device, graph_.device_of(graph_.first(stage))); };
-  if (replica.replica() > 0) {
-    after_first_of(replica.stage());
-    const auto& from = graph_.first(replica.stage()).named_parameters();
-    for (std::size_t p = 0; p < from.size(); ++p) share_or_copy(replica.named_parameters()[p].tensor, from[p].tensor);
-  }
-  for (const NamedTensor& copy : replica.copies()) {
-    const TiedWeights::Weight& weight = tied_.of(copy.name);
-    after_first_of(weight.stage);
-    share_or_copy(copy.tensor, weight.first);
-  }
-  if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
-}
-
 void StepRunner::run_row(int device, Accumulate accumulate) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
-  prepare_stages(device, accumulate);
+  begin_row(device, accumulate);
   std::int64_t growth = 0;  // most that an action has added to the device's memory
   for (const BoundAction& bound : graph_.row(device)) {
+    if (bound.begins_replica && !has_copies_) prepare(*bound.stage, accumulate);
     const auto start = profiler::SteadyClock::now();
     const std::int64_t before = graph_.device(device).current_bytes();
     {
@@ -237,6 +200,8 @@ void StepRunner::run_named(const BoundAction& bound, void (StepRunner::*work)(co
 }
 
 void StepRunner::run_action(const BoundAction& bound) {
+  for (const BoundOffload& offload : bound.frees) free(offload, bound);
+  for (const BoundOffload& offload : bound.fetches) fetch(offload);
   const bool backward_of_nothing = bound.action.kind == ActionKind::backward || bound.action.kind == ActionKind::backward_input;
   if (parts_.empty(bound.action.microbatch) && backward_of_nothing) return bound.stage->skip_backward(bound.action.microbatch);
   if (parts_.empty(bound.action.microbatch) && bound.action.kind == ActionKind::forward) return;
@@ -260,7 +225,9 @@ void StepRunner::forward(const BoundAction& bound) {
   at::Tensor target;
   if (bound.computes_loss) target = inputs_.target_of(m);
   if (target.defined()) target = device.from_host(target);
-  send_outputs(bound, bound.stage->forward(context_of(m), std::move(given), target, weights_[as_index(m)]));
+  const bool offload = bound.host != nullptr;
+  send_outputs(bound, bound.stage->forward(context_of(m), std::move(given), target, weights_[as_index(m)], offload));
+  if (offload) bound.host->send({.gradient = false, .microbatch = m}, bound.stage->saved_activations(m));
 }
 
 RunContext StepRunner::context_of(int microbatch) const {
@@ -278,7 +245,7 @@ void StepRunner::evaluate_row(int device) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   const at::NoGradGuard no_grad;
   for_replicas(device, [&](StageReplica& replica) {
-    if (refresh_copies_) refresh(replica, device);
+    if (has_copies_) refresh(replica, device);
     refresh_buffers(replica);
   });
   for (const BoundAction& bound : graph_.row(device)) {
@@ -299,15 +266,9 @@ void StepRunner::evaluate_action(const BoundAction& bound) {
   for (const at::Tensor& output : outputs) evaluated_[as_index(m)].push_back(output.cpu());
 }
 
-/// Running statistics are committed to the first replica's buffers alone.
-void StepRunner::refresh_buffers(StageReplica& replica) {
-  if (replica.replica() == 0) return;
-  const auto& from = graph_.first(replica.stage()).named_buffers();
-  for (std::size_t b = 0; b < from.size(); ++b) at::Tensor(replica.named_buffers()[b].tensor).copy_(from[b].tensor);
-}
-
 void StepRunner::backward(const BoundAction& bound) {
   const int m = bound.action.microbatch;
+  restore(bound);
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   // Recomputation needs no gradient, so it runs while the gradient is on its way.
   bound.stage->prepare_backward(m);
@@ -315,24 +276,6 @@ void StepRunner::backward(const BoundAction& bound) {
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const bool split = bound.action.kind == ActionKind::backward_input;
   send_gradients(bound, split ? bound.stage->backward_input(m, std::move(gradients)) : bound.stage->backward(m, std::move(gradients)));
-}
-
-void StepRunner::on_stages(const std::function<void(int stage)>& work) {
-  graph_.for_devices([&](int device) {
-    for_replicas(device, [&](StageReplica& replica) {
-      if (replica.replica() > 0) return;
-      const auto start = profiler::SteadyClock::now();
-      const Tag tag{static_cast<int>(steps_) - 1, replica.stage(), -1, -1, 0};
-      const TagScope scope(gpus_, tag, EventKind::optimizer);
-      const Activity activity("the optimizer");
-      work(replica.stage());
-      if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::optimizer, "optimizer", tag, start);
-    });
-  });
-  if (auto error = graph_.take_error()) {
-    graph_.recover();
-    std::rethrow_exception(error);
-  }
 }
 
 }  // namespace mptune::tuner

@@ -24,6 +24,10 @@ class StepRunner {
   [[nodiscard]] std::vector<Tensors> evaluate(const Tensors& inputs);
   /// Pipeline::on_stages.
   void on_stages(const std::function<void(int stage)>& work);
+  /// Pipeline::update_with_next_step.
+  void update_with_next_step(std::function<void(int stage)> work);
+  /// Pipeline::finish_update.
+  void finish_update();
   /// Pipeline::record.
   void record(HostCollector* collector, TagSink* gpus);
   [[nodiscard]] std::int64_t steps() const { return steps_; }
@@ -43,8 +47,15 @@ class StepRunner {
   [[nodiscard]] Tensors on_host(const Tensors& inputs) const;
   /// Runs `work` on all devices while inputs are staged; rethrows the first error when all have recovered.
   void run_devices(const std::function<void(int device)>& work);
-  void prepare_stages(int device, Accumulate accumulate);
+  void on_first_replicas(const std::function<void(StageReplica&)>& work);
+  void optimize(StageReplica& replica, const std::function<void(int stage)>& work);
+  /// Runs what the stage was given by update_with_next_step(), if it is left and this is the stage's first replica.
+  void update(StageReplica& replica);
+  void begin_row(int device, Accumulate accumulate);
+  /// Before the replica's first action of a step.
+  void prepare(StageReplica& replica, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
+  void await_update(int stage, int device);
   void refresh_buffers(StageReplica& replica);
   void run_row(int device, Accumulate accumulate);
   void run_action(const BoundAction& bound);
@@ -65,11 +76,17 @@ class StepRunner {
     return help_.wait(device, first, collector_, tag, ready);
   }
   Message await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since);
+  /// `why`: what a recording says that the device waits for.
+  Message receive(Channel& channel, MessageTag tag, const BoundAction& bound, const char* why);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
   Tensors receive_inputs(const BoundAction& bound);
   void send_outputs(const BoundAction& bound, const Tensors& outputs);
   Tensors receive_gradients(const BoundAction& bound);
   void send_gradients(const BoundAction& bound, const Tensors& gradients);
+
+  void free(const BoundOffload& offload, const BoundAction& before);
+  void fetch(const BoundOffload& offload);
+  void restore(const BoundAction& bound);
 
   void begin_ends();
   [[nodiscard]] static int shares_of(const BoundGraph::Replicas& replicas);
@@ -88,6 +105,7 @@ class StepRunner {
 
   void record_compute(StageReplica& replica);
   void record_copies(BoundLink& link);
+  void record_host_copies(const StageReplica& replica, InProcessChannel& channel);
 
   BoundGraph& graph_;
   const TiedWeights tied_;
@@ -96,7 +114,15 @@ class StepRunner {
   HostCollector* collector_ = nullptr;
   TagSink* gpus_ = nullptr;
   std::int64_t steps_ = 0;
-  bool refresh_copies_;  ///< replicas and tied copies have older values than the first
+  const bool has_copies_;  ///< replicas, or copies of tied weights: each step begins with refreshing them
+  bool running_ = false;   ///< device threads are at work; they may call what would else start work on them
+
+  struct StageUpdate {
+    std::atomic<bool> left{false};
+    MomentPtr done;  ///< the end of its work, once it is not left
+  };
+  std::function<void(int stage)> update_;
+  std::vector<StageUpdate> updates_;  ///< per stage
 
   // of the current step
   struct StageEnd {

@@ -62,8 +62,9 @@ class TrainingRun {
     bool skipped = false;  ///< gradients were not all finite, and no parameter has changed: of fp16, or where limit_gradients() allows it
   };
   /// Forward, backward and optimizer of one global batch, with a scaled loss where the plan computes in fp16. `seconds` covers all three.
-  [[nodiscard]] Step step() { return step(batch_); }
-  /// The same with another batch, of the same or fewer samples.
+  [[nodiscard]] Step step();
+  /// The same with another batch, of the same or fewer samples. The optimizers' part of it comes with the next step, in whose `seconds` it
+  /// is, or before state() or anything that reads the pipeline's parameters (Pipeline::update_with_next_step).
   [[nodiscard]] Step step(const Batch& batch);
   /// The next steps have this multiple of the setup's learning rate, which is returned.
   double set_rate_factor(double factor);
@@ -79,7 +80,8 @@ class TrainingRun {
   Pipeline pipeline_;
   Batch batch_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
-  double learning_rate_ = 0;
+  double learning_rate_ = 0;  ///< the setup's
+  double rate_ = 0;           ///< of the next step
   double clip_norm_ = 0;
   bool skip_non_finite_ = false;
   std::optional<GradientScaler> scaler_;  ///< of fp16

@@ -23,7 +23,11 @@ class Contender {
   /// A step; empty when the plan failed, and then outcome() says why.
   std::optional<StepResult> step() {
     std::optional<StepResult> result;
-    attempt([&] { result = run_->step(); });
+    attempt([&] {
+      const TrainingRun::Step taken = run_->step();
+      skipped_ = taken.skipped;
+      result = taken;
+    });
     if (result && !std::isfinite(result->loss)) {
       outcome_ = NonFinite{};
       result.reset();
@@ -53,6 +57,8 @@ class Contender {
   }
 
   void add(const Sample& sample) { measured_.step_s.values.push_back(sample); }
+  /// The last step left the optimizers out: fp16 overflowed.
+  [[nodiscard]] bool skipped() const { return skipped_; }
   [[nodiscard]] bool alive() const { return run_ != nullptr; }
   [[nodiscard]] double loss() const { return measured_.loss; }
 
@@ -93,18 +99,23 @@ class Contender {
   std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run is: building it may fail
   std::unique_ptr<TrainingRun> run_;
   bool has_batch_statistics_ = false;
+  bool skipped_ = false;
   Measured measured_;
   Outcome outcome_ = Infeasible{"not run"};
 };
 
-/// Builds every plan and runs its warm-up steps; all plans' first losses must agree.
+/// So often is the first scale of fp16's loss halved before it is 1.
+constexpr int kMostSkipped = 16;
+
+/// Builds every plan and runs its warm-up steps, and as many more until the optimizers step, too; all plans' first losses must agree.
 void warm_up(std::vector<Contender>& contenders, const Series& series, const Batch& batch, const Replies& reply) {
   std::optional<double> first_loss;
   for (int i = 0; i < static_cast<int>(contenders.size()); ++i) {
     Contender& contender = contenders[as_index(i)];
     reply(StepStarted{i, -1});
     contender.build(batch);
-    for (int w = 0; w < std::max(1, series.warm_up) && contender.alive(); ++w) {
+    const int steps = std::max(1, series.warm_up);
+    for (int w = 0; (w < steps || (contender.skipped() && w < steps + kMostSkipped)) && contender.alive(); ++w) {
       reply(StepStarted{i, -1});
       if (!contender.step() || w > 0) continue;
       if (first_loss) contender.check_against(*first_loss);

@@ -106,15 +106,13 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
   pipeline_.on_stages([&](int stage) {
     optimizers_[as_index(stage)] = profiler::make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });
-  learning_rate_ = optimizers_.front()->defaults().get_lr();
+  rate_ = learning_rate_ = optimizers_.front()->defaults().get_lr();
 }
 
 TrainingRun::~TrainingRun() = default;
 
 double TrainingRun::set_rate_factor(double factor) {
-  const double rate = learning_rate_ * factor;
-  set_learning_rate(optimizers(), rate);
-  return rate;
+  return rate_ = learning_rate_ * factor;
 }
 
 void TrainingRun::limit_gradients(double clip_norm, bool skip_non_finite) {
@@ -139,6 +137,14 @@ void TrainingRun::go_on_from(const TrainingState& state) {
   if (scaler_ && state.loss_scale) scaler_.emplace(*state.loss_scale);
 }
 
+TrainingRun::Step TrainingRun::step() {
+  const auto start = profiler::SteadyClock::now();
+  Step result = step(batch_);
+  pipeline_.finish_update();
+  result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
+  return result;
+}
+
 TrainingRun::Step TrainingRun::step(const Batch& batch) {
   const auto start = profiler::SteadyClock::now();
   if (scaler_) pipeline_.set_loss_scale(scaler_->scale());
@@ -149,7 +155,12 @@ TrainingRun::Step TrainingRun::step(const Batch& batch) {
   if (skip_non_finite_ && clip_norm_ <= 0) norm = pipeline_.gradient_norm();
   // One decision for all stages: else they would no longer be of one training.
   result.skipped = overflow || (skip_non_finite_ && !(std::isfinite(norm) && std::isfinite(result.loss)));
-  if (!result.skipped) pipeline_.on_stages([&](int stage) { optimizers_[as_index(stage)]->step(); });
+  if (!result.skipped)
+    pipeline_.update_with_next_step([this, rate = rate_](int stage) {
+      torch::optim::Optimizer* optimizer = optimizers_[as_index(stage)].get();
+      set_learning_rate({optimizer}, rate);
+      optimizer->step();
+    });
   result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   return result;
 }

@@ -53,6 +53,7 @@ class GpuTransparency : public ::testing::Test {
     int replicas = 1;
     bool recompute = false;
     LinkThrottle link;
+    bool offload = false;
   };
 
   static Plan plan_of(const Choice& choice, int layers) {
@@ -65,6 +66,7 @@ class GpuTransparency : public ::testing::Test {
     options.microbatches = choice.microbatches;
     options.schedule = choice.schedule;
     options.recompute = choice.recompute ? "all" : "none";
+    options.offload = choice.offload ? "all" : "none";
     if (choice.replicas > 1) options.replicas.assign(as_index(options.stages), choice.replicas);
     return make_plan(options);
   }
@@ -163,6 +165,15 @@ TEST_F(GpuTransparency, MixedWithTheCpu) {
     check(subject, {{"cuda:0/1of2", cpu, "cuda:0/2of2"}, "1f1b", 4, 1, true, {}});
     check(subject, {{cpu, "cuda:0"}, "gpipe", 4, 2, false, {}});
   }
+}
+
+TEST_F(GpuTransparency, SavedActivationsInHostMemory) {
+  for (const Subject& subject : {kMlp, kTransformer})
+    for (const char* schedule : {"gpipe", "zb1p"}) {
+      check(subject, {{"cuda:0"}, schedule, 10, 1, false, {}, true});
+      check(subject, {halves, schedule, 10, 1, false, {}, true});
+    }
+  check(kTransformer, {halves, "gpipe", 10, 1, false, {1e9, 100e-6}, true});
 }
 
 TEST_F(GpuTransparency, OverAThrottledLink) {

@@ -213,6 +213,17 @@ void expect_near_in_pieces(const PredictedPeaks& peaks, double most) {
   }
 }
 
+/// All stages offload, of as many micro-batches as there are samples.
+void expect_near_offloaded(const PredictedPeaks& peaks, double most) {
+  for (const char* schedule : {"gpipe", "zb1p"})
+    for (const int devices : {1, 2}) {
+      PlanOptions options = peaks.options(schedule, "none", devices);
+      options.microbatches = kPredictedPeakBatch;
+      options.offload = "all";
+      peaks.expect_near(make_plan(options), most);
+    }
+}
+
 // What is above 1.05 where all may wait is mostly tensors that a neighbour may send early, but does not.
 TEST(PredictedPeak, OfATransformer) {
   const PredictedPeaks peaks("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "", Waiting::all);
@@ -220,6 +231,7 @@ TEST(PredictedPeak, OfATransformer) {
   expect_near_split(peaks, 1.2);
   expect_near_of_replicas(peaks, 1.1);
   expect_near_with_help(peaks, 2);
+  expect_near_offloaded(peaks, 1.1);
   expect_near_in_pieces(peaks, 1.1);
 }
 TEST(PredictedPeak, OfLinearLayers) {
@@ -227,6 +239,7 @@ TEST(PredictedPeak, OfLinearLayers) {
   expect_near_whole(peaks, {1, 3}, {.gpipe = 1.15, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.17);
+  expect_near_offloaded(peaks, 1.1);
   expect_near_in_pieces(peaks, 1.1);
 }
 TEST(PredictedPeak, OfCarriedSkips) {
@@ -234,6 +247,7 @@ TEST(PredictedPeak, OfCarriedSkips) {
   expect_near_whole(peaks, {1, 2, 3, 4}, {.gpipe = 1.1, .f1b1 = 1.25});
   expect_near_split(peaks, 1.27);
   expect_near_of_replicas(peaks, 1.2);
+  expect_near_offloaded(peaks, 1.2);
   expect_near_in_pieces(peaks, 1.27);
 }
 TEST(PredictedPeak, OfCarriedImagesAndFeatures) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/nn/nn.h"
