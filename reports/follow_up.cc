@@ -43,6 +43,14 @@ std::optional<std::string> recompute_option(const Plan& plan) {
   return static_cast<int>(stages.size()) == plan.num_stages() ? "all" : numbers(stages);
 }
 
+std::string offload_option(const Plan& plan) {
+  std::vector<int> stages;
+  for (int s = 0; s < plan.num_stages(); ++s)
+    if (plan.stages[static_cast<std::size_t>(s)].offload) stages.push_back(s);
+  if (stages.empty()) return "none";
+  return static_cast<int>(stages.size()) == plan.num_stages() ? "all" : numbers(stages);
+}
+
 PlanOptions values_of(const Plan& plan, const std::string& recompute) {
   PlanOptions options;
   options.devices = plan.devices;
@@ -52,6 +60,7 @@ PlanOptions values_of(const Plan& plan, const std::string& recompute) {
   for (std::size_t s = 1; s < plan.stages.size(); ++s) options.cuts.push_back(plan.stages[s].first_layer);
   options.schedule = plan.schedule;
   options.recompute = recompute;
+  options.offload = offload_option(plan);
   if (has_replicas(plan))
     for (const Stage& stage : plan.stages) options.replicas.push_back(static_cast<int>(stage.devices.size()));
   else if (plan.num_stages() > static_cast<int>(plan.devices.size()))
@@ -111,6 +120,7 @@ std::optional<PlanOptionWords> options_of_plan(const Plan& plan) {
                            {"--split-size", count(options.split_size)},
                            {"--schedule", options.schedule},
                            {"--recompute", *recompute == "none" ? "" : *recompute},
+                           {"--offload", options.offload == "none" ? "" : options.offload},
                            {"--replicas", numbers(options.replicas)},
                            {"--threads", count(*threads)}};
   if (plan.options.memory_format != MemoryFormat::contiguous) words.emplace_back("--memory-format", name_of(plan.options.memory_format));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "planner/offload.h"
 #include "planner/threads.h"
 #include "profiler/base/index.h"
 
@@ -32,6 +33,10 @@ std::string recompute_of(const Stage& stage) {
   if (recompute.mode == Recompute::Mode::all) return "all";
   return "layers " + in_ranges(recompute.layers) +
          (recompute.microbatches.empty() ? "" : " of micro-batches " + in_ranges(recompute.microbatches));
+}
+
+std::string offload_of(const Stage& stage) {
+  return stage.offload ? "yes" : "no";
 }
 
 std::string microbatches_of(const Plan& plan) {
@@ -68,6 +73,8 @@ void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b)
       return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
     };
     if (any(a) || any(b)) add_change(changes, "recompute:", recompute(a), recompute(b));
+    const auto offload = [](const Plan& plan) { return listed<Stage>(plan.stages, " | ", offload_of); };
+    if (planner::offloads(a) || planner::offloads(b)) add_change(changes, "offload:", offload(a), offload(b));
     return;
   }
   add_cuts(changes, a, b);
@@ -75,6 +82,7 @@ void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b)
     const std::string stage = "stage " + std::to_string(s);
     add_change(changes, stage + ": on", devices_of(a, a.stages[s]), devices_of(b, b.stages[s]));
     add_change(changes, stage + ": recompute", recompute_of(a.stages[s]), recompute_of(b.stages[s]));
+    add_change(changes, stage + ": offload", offload_of(a.stages[s]), offload_of(b.stages[s]));
   }
 }
 

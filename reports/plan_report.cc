@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "planner/search/offload_stages.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "reports/plan_changes.h"
@@ -63,6 +64,7 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
     row.first_layer = stage.first_layer;
     row.last_layer = stage.last_layer;
     row.recomputed = recomputed_layers(stage);
+    row.offload = stage.offload;
     row.modules = module_range(cost.profile(), stage.first_layer, stage.last_layer);
     for (const int device : stage.devices) {
       row.devices.push_back(plan.devices[as_index(device)]);
@@ -137,6 +139,12 @@ void add_timeline(const Candidate& best, const CostModel& cost, PlanReport& repo
   add_contents(report.trace, best.plan, cost);
 }
 
+bool any_can_offload(const CostModel& cost) {
+  for (int device = 0; device < static_cast<int>(cost.profile().devices.size()); ++device)
+    if (cost.can_offload(device)) return true;
+  return false;
+}
+
 bool has_fusing_layer(const Profile& profile) {
   const auto fuses = [](const LayerCost& cost) { return cost.split && cost.split->fused_share > 0; };
   return std::ranges::any_of(profile.classes, [&](const DeviceClass& device_class) {
@@ -171,6 +179,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.lower_bound_s = result.lower_bound_s;
   report.complete = result.complete;
   report.may_fuse = !space.exact && has_fusing_layer(cost.profile());
+  report.may_offload = planner::may_offload(space) && any_can_offload(cost);
   report.schedule_bound_s = best.prediction.lower_bound_s;
   report.extrapolated = best.prediction.extrapolated;
   add_partition(best, cost, report);

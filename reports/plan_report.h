@@ -15,6 +15,7 @@ struct PlannedStage {
   int first_layer = 0;
   int last_layer = 0;
   std::vector<int> recomputed;  ///< layers
+  bool offload = false;         ///< see Stage
   std::string modules;          ///< "layer1.0 .. layer2.3", "" where they are not known
   double step_s = 0;            ///< of its layers
   std::int64_t peak_bytes = 0;
@@ -35,6 +36,7 @@ struct PlanReport {
   double lower_bound_s = 0;       ///< of the space; 0: not known
   bool complete = false;          ///< proved the fastest of the plans that the proof covers
   bool may_fuse = false;          ///< fused weight gradients were allowed and may pay: neither the lower bound nor the proof covers them
+  bool may_offload = false;       ///< likewise of plans that offload saved activations
   bool runs = true;               ///< the runtime executes it
   double schedule_bound_s = 0;    ///< of the best plan's stages, any schedule
   std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: plans of other objectives may

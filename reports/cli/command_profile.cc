@@ -272,6 +272,15 @@ std::string links_text(const Profile& profile) {
                         printable(profile.devices.at(as_index(link.destination)).name), format_bandwidth(link.bytes_per_second),
                         format_seconds(link.latency_s));
   }
+  for (const ProfileDevice& device : profile.devices) {
+    const auto line = [&](const HostCopies& copies, const std::string& from, const std::string& to) {
+      if (copies.bytes_per_second <= 0 || copies.device_copies) return;
+      text += fmt::format("copies {} to {}: {}, latency {}\n", from, to, format_bandwidth(copies.bytes_per_second),
+                          format_seconds(copies.latency_s));
+    };
+    line(device.to_host, printable(device.name), "host memory");
+    line(device.from_host, "host memory", printable(device.name));
+  }
   return text;
 }
 

@@ -211,22 +211,17 @@ void check_one_plan(bool options_given, const std::string& where) {
 }
 
 std::string PlanChoice::given() const {
-  const std::pair<const char*, const std::string*> texts[] = {{"--stages", &stages},
-                                                              {"--virtual", &virtual_stages},
-                                                              {"--cuts", &cuts},
-                                                              {"--microbatches", &microbatches},
-                                                              {"--split-size", &split_size},
-                                                              {"--schedule", &schedule},
-                                                              {"--recompute", &recompute},
-                                                              {"--replicas", &replicas},
-                                                              {"--memory-format", &memory_format},
-                                                              {"--threads", &threads}};
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"--stages", &stages},         {"--virtual", &virtual_stages},      {"--cuts", &cuts},           {"--microbatches", &microbatches},
+      {"--split-size", &split_size}, {"--schedule", &schedule},           {"--recompute", &recompute}, {"--offload", &offload},
+      {"--replicas", &replicas},     {"--memory-format", &memory_format}, {"--threads", &threads}};
   std::string all;
   const auto add = [&](const std::string& option) { all += (all.empty() ? "" : " ") + option; };
   for (const auto& [name, text] : texts)
     if (!text->empty()) add(std::string(name) + " " + *text);
   if (exact) add("--exact");
   if (keep_numerics) add("--keep-numerics");
+  if (no_offload) add("--no-offload");
   return all;
 }
 
@@ -247,6 +242,9 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   offer_values(*schedule, schedules);
   offer_values(*add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none"),
                {"none", "all"});
+  if (!searched)
+    offer_values(*add("--offload", options.offload, "WHAT", "saved activations kept in host memory: none, all or of stages 0,2", "none"),
+                 {"none", "all"});
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
   offer_values(
       *add("--memory-format", options.memory_format, "FORMAT",
@@ -262,6 +260,8 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
            "nothing fused");
   add_flag("--keep-numerics", options.keep_numerics,
            "only plans that train as one device does: where samples of a micro-batch depend on each other (batch norm), one micro-batch");
+  add_flag("--no-offload", options.no_offload,
+           "no plan keeps saved activations in host memory; else some may where --memory asks for it and copies were measured");
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
@@ -311,6 +311,7 @@ PlanOptions plan_values(const PlanChoice& choice) {
   options.split_size = parse_count(choice.split_size, "--split-size", kMostBatch);
   options.schedule = choice.schedule;
   options.recompute = choice.recompute;
+  options.offload = choice.offload;
   options.replicas = parse_replicas(choice.replicas);
   return options;
 }
@@ -344,6 +345,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   if (const std::string whole = whole_machine_device(devices); !whole.empty()) space.whole_machine = {whole};
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.capabilities = tuner::kRuntime;
+  space.capabilities.offload = !choice.no_offload;
   space.idle_devices_help = true;
   space.exact = choice.exact;
   space.keep_numerics = choice.keep_numerics;

@@ -60,7 +60,10 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
 }
 
 std::map<std::string, bool*> flags_of_options(TuneCommand& command) {
-  return {{"--exact", &command.choice.exact}, {"--keep-numerics", &command.choice.keep_numerics}, {"--strict", &command.choice.strict}};
+  return {{"--exact", &command.choice.exact},
+          {"--keep-numerics", &command.choice.keep_numerics},
+          {"--no-offload", &command.choice.no_offload},
+          {"--strict", &command.choice.strict}};
 }
 
 std::string content_of(const std::string& path) {

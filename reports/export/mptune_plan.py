@@ -72,6 +72,7 @@ class Stage:
     last_layer: int
     modules: list[str]  # module paths in the user's model, in order; empty where the plan does not name them
     recompute: Union[str, dict[str, list[int]]]  # "none", "all" or {"layers": [...], "microbatches": [...]} (empty: all of these)
+    offload: bool = False  # saved activations lie in host memory between forward and backward
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,8 @@ class Plan:
 
     def _recomputes_all(self, lossy: list[str]) -> bool:
         modes = [stage.recompute for stage in self.stages]
+        if any(stage.offload for stage in self.stages):
+            lossy.append("saved activations in host memory, which stay on the device: torch.autograd.graph.save_on_cpu() may help")
         if any(mode != modes[0] or isinstance(mode, dict) for mode in modes):
             lossy.append("recomputation of single stages or layers: set to all, which takes the least memory")
             return True
@@ -497,7 +500,7 @@ def _stage(read: _Object, index: int, devices: list[str]) -> Stage:
             read.refuse("devices", f"names '{name[:40]}', which plan.devices does not list")
     if not names or len(set(names)) != len(names):
         read.refuse("devices", "must name at least one device, each once")
-    return Stage(index, names, layers[0], layers[1], modules, _recompute(read, layers))
+    return Stage(index, names, layers[0], layers[1], modules, _recompute(read, layers), read.truth("offload"))
 
 
 def _recompute(read: _Object, layers: list[int]) -> Union[str, dict[str, list[int]]]:
@@ -528,6 +531,8 @@ def _check_ranges(plan: Plan, microbatches: int) -> None:
             raise PlanError(f"{name} {problem}", plan.where, f"start it at layer {following}")
         if stage.last_layer <= stage.first_layer:
             raise PlanError(f"{name} is empty", plan.where, "give every stage at least one layer")
+        if stage.offload and stage.recompute != "none":
+            raise PlanError(f"{name} recomputes and offloads saved activations", plan.where, "choose one of the two")
         if isinstance(stage.recompute, dict) and any(not 0 <= i < microbatches for i in stage.recompute["microbatches"]):
             raise PlanError(f"{name} recomputes a micro-batch that does not exist", plan.where, "list micro-batches of the plan")
         following = stage.last_layer

@@ -22,7 +22,7 @@ std::vector<std::string> stage_devices_text(const Plan& plan) {
 std::string stage_table(const Plan& plan, const std::vector<std::vector<std::string>>& modules) {
   std::vector<HtmlRow> rows;
   for (const std::vector<std::string>& cells : stage_cells(plan, modules)) rows.emplace_back(cells.begin(), cells.end());
-  std::vector<std::string> titles = {">stage", "devices", "layers", "recompute", "modules"};
+  std::vector<std::string> titles = stage_titles(plan);
   if (std::ranges::all_of(rows, [](const HtmlRow& row) { return row.back().text.empty(); })) {
     titles.pop_back();
     for (HtmlRow& row : rows) row.pop_back();

@@ -346,6 +346,17 @@ planner::Json links_json(const Profile& profile) {
                      {"latency_s", link.latency_s},
                      {"bytes_per_second", link.bytes_per_second}});
   }
+  for (const ProfileDevice& device : profile.devices) {
+    const auto add = [&](const HostCopies& copies, const std::string& source, const std::string& destination) {
+      if (copies.bytes_per_second <= 0 || copies.device_copies) return;
+      links.push_back({{"source", source},
+                       {"destination", destination},
+                       {"latency_s", copies.latency_s},
+                       {"bytes_per_second", copies.bytes_per_second}});
+    };
+    add(device.to_host, device.name, "host memory");
+    add(device.from_host, "host memory", device.name);
+  }
   return links;
 }
 

@@ -125,7 +125,7 @@ std::string finished_document(std::string text) {
 std::string render_study_markdown(const StudyReport& report, Listing failed) {
   const tuner::Recommendation& all = report.recommendation;
   std::string text = "# " + escaped(answer_title(report)) + "\n\n" + answer_of(report) + reasons_of(report);
-  text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
+  text += table_of(stage_titles(all.recommended.trial.plan), stage_cells(all.recommended.trial.plan, report.modules));
   text += kinds_of(all.kinds) + comparison_of(all) + failed_of(all.unmeasured.candidates, failed);
   if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty())
     text += section("Scaling efficiency") + list_of(limits);
@@ -146,7 +146,7 @@ std::string render_trace_markdown(const TraceReport& report) {
 
 std::string render_plan_markdown(const PlanFile& file, const std::string& name) {
   std::string text = "# " + escaped(name) + "\n\n**" + escaped(plan_file_sentence(file)) + "**\n\n" + list_of(plan_file_lines(file));
-  text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(file.plan, file.modules));
+  text += table_of(stage_titles(file.plan), stage_cells(file.plan, file.modules));
   std::vector<std::string> others;
   for (const AlternativePlan& other : file.alternatives) others.push_back(other.reason);
   if (!others.empty()) text += section("Alternatives") + list_of(others);

@@ -17,6 +17,7 @@ constexpr std::array kOptions{
     std::pair{planner::Field::split_size, "--split-size"},
     std::pair{planner::Field::schedule, "--schedule"},
     std::pair{planner::Field::recompute, "--recompute"},
+    std::pair{planner::Field::offload, "--offload"},
     std::pair{planner::Field::replicas, "--replicas"},
     std::pair{planner::Field::objective, "--objective"},
 };

@@ -113,6 +113,13 @@ std::string stage_table(const PlanReport& report, const TextStyle& style) {
                       style);
 }
 
+std::string offloading_stages(const PlanReport& report) {
+  std::string text;
+  for (std::size_t s = 0; s < report.stages.size(); ++s)
+    if (report.stages[s].offload) text += fmt::format("stage {} offloads its saved activations\n", s);
+  return text;
+}
+
 std::string recomputed_layers(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
@@ -128,17 +135,24 @@ std::string paragraph(const std::string& text, const TextStyle& style) {
   return text.empty() ? "" : join(wrap(text, style.width), "\n") + "\n";
 }
 
+std::string outside_of_bounds(const PlanReport& report) {
+  std::vector<std::string> kinds;
+  if (report.may_fuse) kinds.emplace_back("fused weight gradients");
+  if (report.may_offload) kinds.emplace_back("offloading");
+  return kinds.empty() ? "" : " without " + join(kinds, " and ");
+}
+
 std::string proof(const PlanReport& report) {
   std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
-  const char* const unfused = report.may_fuse ? " without fused weight gradients" : "";
+  const std::string without = outside_of_bounds(report);
   if (report.complete) {
     std::int64_t outside = 0;
     for (const Rejection& rejection : report.rejected) outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
     text += fmt::format("; optimal under the cost model among {}{}",
-                        report.runs ? "runnable plans of the known schedules" : "plans with these options", unfused);
+                        report.runs ? "runnable plans of the known schedules" : "plans with these options", without);
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
-    text += fmt::format("; lower bound of all plans{} {} (gap {})", unfused, format_seconds(report.lower_bound_s),
+    text += fmt::format("; lower bound of all plans{} {} (gap {})", without, format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
   if (report.excess_bytes > 0)
@@ -196,7 +210,7 @@ std::string render_plan(const PlanReport& report, const TextStyle& style, Listin
   for (const std::string& line : report.next) text += printable(line) + "\n";
   text += "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  text += recomputed_layers(report, style) + paragraph(report.limit, style);
+  text += recomputed_layers(report, style) + offloading_stages(report) + paragraph(report.limit, style);
   text += "no schedule of these stages takes less than " + format_seconds(report.schedule_bound_s) + "\n\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())
     text += heading(style, "One step, predicted") + timeline + "\n";

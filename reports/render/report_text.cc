@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "planner/offload.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
@@ -180,16 +182,24 @@ std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::v
     std::string names;
     if (i < modules.size() && !modules[i].empty())
       names = modules[i].size() == 1 ? modules[i].front() : modules[i].front() + " .. " + modules[i].back();
-    rows.push_back(
-        {std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute, names});
+    rows.push_back({std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute});
+    if (planner::offloads(plan)) rows.back().emplace_back(stage.offload ? "yes" : "no");
+    rows.back().push_back(std::move(names));
   }
   return rows;
+}
+
+std::vector<std::string> stage_titles(const Plan& plan) {
+  if (planner::offloads(plan)) return {">stage", "devices", "layers", "recompute", "offload", "modules"};
+  return {">stage", "devices", "layers", "recompute", "modules"};
 }
 
 std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   for (const std::vector<std::string>& cells : stage_cells(plan, modules)) rows.emplace_back(cells.begin(), cells.end());
-  std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}};
+  std::vector<Column> columns;
+  for (const std::string& title : stage_titles(plan))
+    columns.push_back(title.front() == '>' ? Column{title.substr(1), true} : Column{title});
   if (modules.empty()) {
     columns.pop_back();
     for (auto& row : rows) row.pop_back();

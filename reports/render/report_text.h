@@ -60,8 +60,10 @@ namespace mptune::reports {
 
 /// Scaling efficiency of the plans, a sentence each.
 [[nodiscard]] std::vector<std::string> limit_sentences(const StudyReport& report);
-/// A row per stage: number, devices, layers, recomputation, modules.
+/// A row per stage: number, devices, layers, recomputation, offloading where a stage of the plan does it, modules.
 [[nodiscard]] std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
+/// Titles of these cells; ">" before that of a number.
+[[nodiscard]] std::vector<std::string> stage_titles(const Plan& plan);
 /// A line per stage: devices, layers, recomputation. `modules` may be empty; else one list per stage.
 [[nodiscard]] std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style);
 

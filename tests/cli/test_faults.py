@@ -85,7 +85,7 @@ class Faults(CommandTest):
 
     def test_a_full_disk(self):
         """What was stored before stays, and the printed command goes on once there is space."""
-        limit = 300_000  # the profile fits, the log of all trials does not
+        limit = 330_000  # the profile fits, the log of all trials does not
         done = subprocess.run([PROGRAM, *TUNE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=100,
                               env=self.environment(MPTUNE_FAKE="no-limits"),
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)))

@@ -10,6 +10,7 @@ import recordings
 from commands import Failed, OutOfTime, Skipped, error_of, error_parts
 
 MOST_OUT_BYTES = 8_000_000  # of the output folder when a trace is added: the logs of the stages to come need as much
+LEAST_HIDDEN = 0.9  # of copies of saved activations
 MOST_UNTAGGED = 0.001  # of all events; of those without a launch, too
 
 
@@ -188,6 +189,20 @@ def calls_of_the_host(trace):
     return f"in all steps {made} events made, {waits} waits of the host, {pinned} pinned blocks made"
 
 
+def offload(context):
+    """Saved activations go to pinned host memory and come back while the GPU computes; a step without them says what that costs."""
+    workload, words = context.machine.workloads[0], ["--schedule", "gpipe", "--microbatches", 8, "--devices", context.devices("whole")]
+    arguments, trace = [*workload.arguments(), *words], os.path.join(context.work, "offload.sqlite")
+    found = context.mptune("profile", *arguments, "--offload", "all", "--steps", 10, "-o", trace, good=(0, 5))
+    plain = context.mptune("profile", *arguments, "--measured", trace, "--steps", 10, "-o", os.path.join(context.work, "kept.sqlite"), good=(0, 5))
+    copied = sum(device["copy_s"] + device["overlap_s"] for device in found["devices"])
+    hidden = sum(device["overlap_s"] for device in found["devices"]) / copied if copied else 0
+    figure = f"step {milliseconds(found['step_s'])}, with all kept on the device {milliseconds(plain['step_s'])}; {hidden:.0%} of copying is hidden"
+    if context.machine.has_gpu and hidden < LEAST_HIDDEN:
+        raise Failed(f"less than {LEAST_HIDDEN:.0%} of copying is hidden: {figure}")
+    return figure
+
+
 def faults_of(quality, events):
     """What of a recording's quality forbids a verdict."""
     faults = []
@@ -349,7 +364,7 @@ def all_stages(machine, test_programs):
     for workload in machine.workloads:
         stages.append(Stage(f"profile {workload.name} on halves", 180, functools.partial(profile, workload, "halves")))
     stages += [Stage("program of others", 90, foreign_program), Stage("CPU and GPU mixed", 45, mixed), Stage("throttled link", 45, throttled_link),
-               Stage("memory cap", 45, memory_cap), Stage("compute-sanitizer", 90, sanitizer)]
+               Stage("memory cap", 45, memory_cap), Stage("offload", 120, offload), Stage("compute-sanitizer", 90, sanitizer)]
     for division in ("halves", "quarters"):
         for workload in machine.workloads:
             if division == "quarters":

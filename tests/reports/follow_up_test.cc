@@ -36,6 +36,7 @@ Plan plan_of(const PlanOptionWords& words) {
        : option == "--split-size"    ? choice.split_size
        : option == "--schedule"      ? choice.schedule
        : option == "--recompute"     ? choice.recompute
+       : option == "--offload"       ? choice.offload
        : option == "--replicas"      ? choice.replicas
        : option == "--memory-format" ? choice.memory_format
                                      : choice.threads) = value;
@@ -72,12 +73,15 @@ TEST(OptionsOfPlan, NameEveryScheduleAgain) {
   EXPECT_GT(named, 8);
 }
 
-TEST(OptionsOfPlan, NameCutsReplicasSizesAndRecomputation) {
+TEST(OptionsOfPlan, NameCutsReplicasSizesRecomputationAndOffloading) {
   PlanOptions options = three_stages();
   options.cuts = {2, 3};
   options.recompute = "0,2";
   expect_named(make_plan(options));
+  options.offload = "1";
+  expect_named(make_plan(options));
   options.recompute = "all";
+  options.offload = "none";
   options.microbatches = 0;
   options.split_size = 3;
   expect_named(make_plan(options));

@@ -6,8 +6,10 @@
 #include <numeric>
 #include <random>
 
+#include "planner/offload.h"
 #include "planner/search/stage_limit.h"
 #include "reports/render/plan_text.h"
+#include "tests/planner/offloading.h"
 #include "tests/planner/profiles.h"
 #include "tuner/runtime/capabilities.h"
 
@@ -151,6 +153,28 @@ TEST(PlanReport, FusingMayPayOnlyWhereALayerFusesAndPlansNeedNotBeExact) {
   EXPECT_TRUE(build_plan_report(result, {}, CostModel(profile), space).may_fuse);
   space.exact = true;
   EXPECT_FALSE(build_plan_report(result, {}, CostModel(profile), space).may_fuse);
+}
+
+// Copies to the host and back are in the timeline, and no bound is told.
+TEST(PlanReport, ShowsAPlanThatOffloads) {
+  const CostModel cost(
+      testing::with_host_copies(testing::with_gpus(testing::make_profile({.layers = 8, .devices = 2}), 0), {1e-5, 1e8}, {1e-5, 1e8}));
+  SearchSpace space;
+  space.devices = {"sleep:0", "sleep:1"};
+  space.memory_bytes = {15'000, 15'000};
+  space.batch = 8;
+  space.microbatch_counts = {8};
+  space.schedules = {"gpipe"};
+  space.stage_counts = {2};
+  const SearchResult result = search_plans(space, cost);
+  ASSERT_TRUE(planner::offloads(result.ranked.at(0).plan));
+  const PlanReport report = build_plan_report(result, memory_front(space, cost, 0.8, result.ranked), cost, space);
+  EXPECT_TRUE(report.may_offload);
+  EXPECT_TRUE(report.stages[0].offload || report.stages[1].offload);
+  EXPECT_FALSE(report.trace.timeline.empty());
+  const std::string text = render_plan(report, {.width = 200});
+  EXPECT_THAT(text, HasSubstr("offloads its saved activations\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("lower bound of all plans")));
 }
 
 TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {

@@ -195,6 +195,18 @@ TEST(PlanText, RecomputedLayersAreListed) {
   EXPECT_THAT(render_plan(report, {.width = 80}), ::testing::Not(HasSubstr("recomputes")));
 }
 
+TEST(PlanText, OffloadingStagesAreListed) {
+  PlanReport report = sample_plan();
+  EXPECT_THAT(render_plan(report, {.width = 80}), ::testing::Not(HasSubstr("offload")));
+  report.stages[1].offload = true;
+  report.may_offload = true;
+  report.complete = false;
+  report.lower_bound_s = 0.3;
+  const std::string text = render_plan(report, {.width = 200});
+  EXPECT_THAT(text, HasSubstr("stage 1 offloads its saved activations\n"));
+  EXPECT_THAT(text, HasSubstr("offloading 300 ms (gap"));
+}
+
 TEST(PlanText, SixteenStagesAreLabelledAt80Columns) {
   std::vector<PlannedLayer> layers;
   for (int layer = 0; layer < 300; ++layer)

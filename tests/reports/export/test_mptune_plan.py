@@ -68,6 +68,20 @@ class GoodPlans(PlanTest):
             row = plan.schedule_csv().splitlines()[1]
         self.assertEqual(row, "1F0,1I0,1F1,1I1,1F2,1I2,1W0,1W1,1W2,1F3,1B3")
 
+    def test_stages_that_offload_are_read_and_left_out_of_exports(self):
+        path = self.planned("--stages", "2", "--microbatches", "4", "--schedule", "1f1b", "--recompute", "none")
+        self.assertEqual([stage.offload for stage in mptune_plan.load_plan(path).stages], [False, False])
+
+        def change(file):
+            file["plan"]["stages"][0]["offload"] = True
+
+        offloading = self.changed(path, change)
+        self.assertEqual([stage.offload for stage in mptune_plan.load_plan(offloading).stages], [True, False])
+        self.assertEqual(self.mptune("report", offloading).returncode, 0)
+        lossy = []
+        self.assertFalse(mptune_plan.load_plan(offloading)._recomputes_all(lossy))
+        self.assertIn("host memory", lossy[0])
+
     def test_every_schedule_and_form_that_mptune_writes_is_read(self):
         for options in [
             ["--stages", "2", "--schedule", "gpipe"],
@@ -184,6 +198,9 @@ class BadFiles(PlanTest):
                 ("recompute", {"layers": [0], "microbatches": [3]}),
                 ("recompute", {"layers": [0], "microbatches": [4]}),
                 ("recompute", {"layers": [0], "microbatches": "0"}),
+                ("offload", True),
+                ("offload", False),
+                ("offload", "all"),
             ]
         ]
         changes += [
