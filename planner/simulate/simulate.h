@@ -29,12 +29,12 @@ struct Simulation {
 /// edges, timed by the replay of profiler/analyze. Where the plan says that idle devices help, weight gradients are computed layer by
 /// layer, each by the device that choose_order (operations.h) finds for it; its events are on that device, with the owner's stage and
 /// replica. Copies of one direction between two devices run one after another in the order of the sender's row, beside all else; where the
-/// sender makes them (LinkCost::sender_copies), between its actions. Links that share a medium queue there in the order of arrival.
-/// Activations that stages offload are copied beside all of these (planner/offload.h). A
-/// faster link is never slower, except for the order in such a queue. Devices that compute at the same time slow each other as the profile
-/// measured. It cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost,
-/// copies of gradients and parameters between GPUs that are replicas. Requires: a valid plan and schedule. Throws Error for a device or
-/// link that the profile does not know, and for a batch that CostModel::require_countable refuses.
+/// sender makes them (LinkCost::sender_copies), between its actions. Links that share a medium queue there in the order of arrival. A
+/// faster link is never slower, except for the order in such a queue. Activations that stages offload are copied on lanes of their own, or
+/// by the device itself (planner/offload.h, HostCopies). Devices that compute at the same time slow each other as the profile measured. It
+/// cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost, copies of
+/// gradients and parameters between GPUs that are replicas. Requires: a valid plan and schedule. Throws Error for a device, a link or
+/// copies with the host that the profile does not know, and for a batch that CostModel::require_countable refuses.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 
 /// The prediction alone, without names and ranges: what a search calls thousands of times.

@@ -113,13 +113,6 @@ std::string stage_table(const PlanReport& report, const TextStyle& style) {
                       style);
 }
 
-std::string offloading_stages(const PlanReport& report) {
-  std::string text;
-  for (std::size_t s = 0; s < report.stages.size(); ++s)
-    if (report.stages[s].offload) text += fmt::format("stage {} offloads its saved activations\n", s);
-  return text;
-}
-
 std::string recomputed_layers(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
@@ -133,6 +126,17 @@ std::string recomputed_layers(const PlanReport& report, const TextStyle& style) 
 
 std::string paragraph(const std::string& text, const TextStyle& style) {
   return text.empty() ? "" : join(wrap(text, style.width), "\n") + "\n";
+}
+
+std::string offloading_stages(const PlanReport& report, const TextStyle& style) {
+  std::vector<int> stages;
+  for (std::size_t s = 0; s < report.stages.size(); ++s)
+    if (report.stages[s].offload) stages.push_back(static_cast<int>(s));
+  if (stages.empty()) return "";
+  const bool one = stages.size() == 1;
+  return paragraph(fmt::format("{} {} {} saved activations: they lie in host memory between forward and backward", one ? "stage" : "stages",
+                               in_ranges(stages), one ? "offloads its" : "offload their"),
+                   style);
 }
 
 std::string outside_of_bounds(const PlanReport& report) {
@@ -210,7 +214,7 @@ std::string render_plan(const PlanReport& report, const TextStyle& style, Listin
   for (const std::string& line : report.next) text += printable(line) + "\n";
   text += "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  text += recomputed_layers(report, style) + offloading_stages(report) + paragraph(report.limit, style);
+  text += recomputed_layers(report, style) + offloading_stages(report, style) + paragraph(report.limit, style);
   text += "no schedule of these stages takes less than " + format_seconds(report.schedule_bound_s) + "\n\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())
     text += heading(style, "One step, predicted") + timeline + "\n";

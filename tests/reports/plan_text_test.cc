@@ -203,8 +203,10 @@ TEST(PlanText, OffloadingStagesAreListed) {
   report.complete = false;
   report.lower_bound_s = 0.3;
   const std::string text = render_plan(report, {.width = 200});
-  EXPECT_THAT(text, HasSubstr("stage 1 offloads its saved activations\n"));
+  EXPECT_THAT(text, HasSubstr("stage 1 offloads its saved activations: they lie in host memory between forward and backward\n"));
   EXPECT_THAT(text, HasSubstr("offloading 300 ms (gap"));
+  report.stages[0].offload = true;
+  EXPECT_THAT(render_plan(report, {.width = 200}), HasSubstr("stages 0-1 offload their saved activations: "));
 }
 
 TEST(PlanText, SixteenStagesAreLabelledAt80Columns) {

@@ -33,7 +33,7 @@ void StepRunner::record_host_copies(const StageReplica& replica, InProcessChanne
   const std::string name = graph_.device(device).name();
   LaneLog* to_host = &collector_->lane(device, copy_lane(devices), "copies " + name + " to host memory");
   LaneLog* from_host = &collector_->lane(device, copy_lane(devices + 1), "copies host memory to " + name);
-  const int out = collector_->name("copy saved activations to host"), back = collector_->name("copy saved activations from host");
+  const int out = collector_->name("copy device to host"), back = collector_->name("copy host to device");
   channel.set_observer([=, this, stage = replica.stage(), index = replica.replica()](MessageTag tag, std::int64_t bytes,
                                                                                      profiler::SteadyClock::time_point began,
                                                                                      profiler::SteadyClock::time_point ended) {

@@ -96,15 +96,20 @@ bool happens(const std::function<bool()>& event) {
   return event();
 }
 
-TEST(UpdateWithNextStep, RunsWhileEarlierStagesCompute) {
-  auto switches = std::make_shared<FragileLayer::Switches>();
+/// Two layers, of which the first has the switches.
+Model fragile_first(const std::shared_ptr<FragileLayer::Switches>& switches) {
   std::vector<ModelLayer> layers;
-  layers.push_back({"watched", {}, std::make_unique<FragileLayer>("watched", switches)});
+  layers.push_back({"first", {}, std::make_unique<FragileLayer>("first", switches)});
   layers.push_back({"last", {}, std::make_unique<FragileLayer>("last", std::make_shared<FragileLayer::Switches>())});
   SampleDescription sample;
   sample.inputs = {{.shape = {FragileLayer::kWidth}}};
+  return {"fragile", std::move(layers), Loss::mean_square(), sample, kUpdateBatch};
+}
+
+TEST(UpdateWithNextStep, RunsWhileEarlierStagesCompute) {
+  auto switches = std::make_shared<FragileLayer::Switches>();
   const Plan plan = update_plan(2, "1f1b", {1, 1}, 4);
-  Pipeline pipeline({"fragile", std::move(layers), Loss::mean_square(), sample, kUpdateBatch}, plan, {}, shared_core_devices(plan));
+  Pipeline pipeline(fragile_first(switches), plan, {}, shared_core_devices(plan));
   const at::Tensor data = at::ones({kUpdateBatch, FragileLayer::kWidth});
   (void)pipeline.step(data, {});
   const int before = switches->forwards;
@@ -161,13 +166,8 @@ TEST(UpdateWithNextStep, FailsTheStepThatRunsIt) {
 
 TEST(UpdateWithNextStep, IsNotLostWhereTheStepFailsBefore) {
   auto switches = std::make_shared<FragileLayer::Switches>();
-  std::vector<ModelLayer> layers;
-  layers.push_back({"first", {}, std::make_unique<FragileLayer>("first", switches)});
-  layers.push_back({"last", {}, std::make_unique<FragileLayer>("last", std::make_shared<FragileLayer::Switches>())});
-  SampleDescription sample;
-  sample.inputs = {{.shape = {FragileLayer::kWidth}}};
   const Plan plan = update_plan(2, "1f1b", {1, 1}, 4);
-  Pipeline pipeline({"fragile", std::move(layers), Loss::mean_square(), sample, kUpdateBatch}, plan, {}, shared_core_devices(plan));
+  Pipeline pipeline(fragile_first(switches), plan, {}, shared_core_devices(plan));
   const at::Tensor data = at::ones({kUpdateBatch, FragileLayer::kWidth});
   (void)pipeline.step(data, {});
   const at::Tensor gradient = pipeline.parameters(1)[0].grad().clone();
