@@ -55,7 +55,8 @@ struct ActivitySlot {
 /// New memory is all zeros, which is an empty board.
 struct ActivityMemory {
   std::atomic<std::int64_t> beat_ns;
-  std::atomic<std::uint32_t> ended_in;  ///< index of a slot + 1
+  std::atomic<std::uint32_t> ended_in;          ///< index of a slot + 1
+  std::atomic<std::uint32_t> ended_by_another;  ///< 1: another process sent the signal
   std::array<ActivitySlot, kThreads> slots;
 };
 
@@ -148,8 +149,15 @@ void note_exception(const ActivityState& doing) {
   left_by_exception = doing.text.data();
 }
 
-void note_fatal_signal(int signal) {
-  note_end();
+bool sent_by_another(const siginfo_t& about) {
+  return about.si_code <= 0 && about.si_pid != ::getpid();  // greater codes are the kernel's: this process made a mistake
+}
+
+void note_fatal_signal(int signal, siginfo_t* about, void* /*unused*/) {
+  if (sent_by_another(*about))
+    published->ended_by_another = 1;
+  else
+    note_end();
   ::raise(signal);  // the handler is reset: this ends the process
 }
 
@@ -161,8 +169,8 @@ void note_exit(int status, void* /*unused*/) {
 
 void note_ends() {
   struct sigaction action {};
-  action.sa_handler = note_fatal_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  action.sa_sigaction = note_fatal_signal;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND | SA_NODEFER);
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) ::sigaction(signal, &action, nullptr);
   ::on_exit(note_exit, nullptr);
 }
@@ -283,6 +291,10 @@ std::vector<ThreadActivity> ActivityBoard::activities() const {
 std::string ActivityBoard::ended_in() const {
   const std::uint32_t number = memory_->ended_in;
   return number == 0 || number > kThreads ? "" : read(memory_->slots[number - 1]).text.data();
+}
+
+bool ActivityBoard::ended_by_another() const {
+  return memory_->ended_by_another != 0;
 }
 
 }  // namespace mptune

@@ -64,6 +64,9 @@ class ActivityBoard {
   [[nodiscard]] std::vector<ThreadActivity> activities() const;
   /// What the thread did in which the process ended itself; "" where it did not, or that thread did nothing.
   [[nodiscard]] std::string ended_in() const;
+  /// Whether the process ended by a signal that another process sent, of those that end a process which makes a mistake (SIGSEGV, SIGABRT,
+  /// SIGBUS, SIGFPE, SIGILL).
+  [[nodiscard]] bool ended_by_another() const;
 
  private:
   ActivityMemory* memory_ = nullptr;

@@ -1,9 +1,9 @@
 #include "profiler/base/loss_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
-#include <sstream>
 
 #include "profiler/base/choice_text.h"
 #include "profiler/base/error.h"
@@ -21,30 +21,49 @@ Number number_in(const std::string& text, const std::string& part) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    throw Error("'" + text + "' in '" + part + "' is no number", kLossOption, "write cross_entropy:ignore_index=0:weight=1,2.5,1");
+    throw Error("'" + text + "' in '" + part + "' is no number", kLossOption,
+                "write a number, as in cross_entropy:ignore_index=0:weight=1,2.5,1");
   return number;
 }
 
-std::vector<double> weights_in(const std::string& text, const std::string& part) {
+std::vector<double> weights_in(const ChoicePart& part, const std::string& of_what) {
   std::vector<double> weights;
-  for (const std::string& one : split(text, ',')) {
-    weights.push_back(number_in<double>(one, part));
+  for (const std::string& one : split(part.value, ',')) {
+    weights.push_back(number_in<double>(one, part.text));
     if (!std::isfinite(weights.back()) || weights.back() < 0)
-      throw Error("a weight in '" + part + "' is negative or not finite", kLossOption, "give a number from 0 on for every class");
+      throw Error("a weight in '" + part.text + "' is negative or not finite", kLossOption, "give a number from 0 on for every " + of_what);
   }
   if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
-    throw Error("no class counts in '" + part + "'", kLossOption, "give at least one class a weight above 0");
+    throw Error("no " + of_what + " counts in '" + part.text + "'", kLossOption, "give at least one " + of_what + " a weight above 0");
   return weights;
 }
 
 void set_part(LossChoice& loss, const ChoicePart& part) {
-  if (part.name == "ignore_index") return (void)(loss.ignore_index = number_in<std::int64_t>(part.value, part.text));
-  if (part.name == "weight") return (void)(loss.class_weights = weights_in(part.value, part.text));
-  throw Error("cross_entropy has no '" + part.name + "'", kLossOption,
-              did_you_mean(part.name, {"ignore_index", "weight"}, "use ignore_index=N or weight=W,W,.."));
+  const bool of_classes = loss.kind == LossKind::cross_entropy;
+  if (part.name == "outputs") return (void)(loss.output_weights = weights_in(part, "output"));
+  if (of_classes && part.name == "ignore_index") return (void)(loss.ignore_index = number_in<std::int64_t>(part.value, part.text));
+  if (of_classes && part.name == "weight") return (void)(loss.class_weights = weights_in(part, "class"));
+  const std::string name = kLossNames[as_index(loss.kind)];
+  if (!of_classes) throw Error(name + " takes no '" + part.text + "'", kLossOption, "write " + name + " alone, or with outputs=W,W,..");
+  throw Error(name + " has no '" + part.name + "'", kLossOption,
+              did_you_mean(part.name, {"ignore_index", "weight", "outputs"}, "use ignore_index=N, weight=W,W,.. or outputs=W,W,.."));
+}
+
+// In as many digits as it takes to read the same number.
+void append_weights(std::string& text, const char* name, const std::vector<double>& weights) {
+  std::array<char, 32> digits{};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), weights[i]).ptr;
+    text += (i == 0 ? ":" + std::string(name) + "=" : ",") + std::string(digits.data(), end);
+  }
 }
 
 }  // namespace
+
+std::size_t LossChoice::first_output() const {
+  const auto first = std::ranges::find_if(output_weights, [](double weight) { return weight > 0; });
+  return first == output_weights.end() ? 0 : as_index(first - output_weights.begin());
+}
 
 LossChoice parse_loss(const std::string& text) {
   const auto [name, parts] = split_choice(text);
@@ -54,18 +73,16 @@ LossChoice parse_loss(const std::string& text) {
                 did_you_mean(name, {kLossNames.begin(), kLossNames.end()}, "use cross_entropy, mse, mean_square or model"));
   LossChoice loss;
   loss.kind = static_cast<LossKind>(found - kLossNames.begin());
-  if (loss.kind != LossKind::cross_entropy && !parts.empty())
-    throw Error(name + " takes no '" + parts[0].text + "'", kLossOption, "write " + name + " alone");
   for (const ChoicePart& part : parts) set_part(loss, part);
   return loss;
 }
 
 std::string text_of(const LossChoice& loss) {
-  std::ostringstream text;
-  text << kLossNames[as_index(loss.kind)];
-  if (loss.ignore_index != LossChoice().ignore_index) text << ":ignore_index=" << loss.ignore_index;
-  for (std::size_t i = 0; i < loss.class_weights.size(); ++i) text << (i == 0 ? ":weight=" : ",") << loss.class_weights[i];
-  return text.str();
+  std::string text = kLossNames[as_index(loss.kind)];
+  if (loss.ignore_index != LossChoice().ignore_index) text += ":ignore_index=" + std::to_string(loss.ignore_index);
+  append_weights(text, "weight", loss.class_weights);
+  append_weights(text, "outputs", loss.output_weights);
+  return text;
 }
 
 }  // namespace mptune

@@ -11,12 +11,17 @@ namespace mptune {
 enum class LossKind { cross_entropy, mse, mean_square };
 inline constexpr std::array kLossNames = {"cross_entropy", "mse", "mean_square"};
 
-/// A loss as users name it: a name, and for cross_entropy what counts: "cross_entropy:ignore_index=0:weight=1,2.5,1".
+/// A loss as users name it: a name, for cross_entropy what counts, and how much each of the model's outputs adds:
+/// "cross_entropy:ignore_index=0:weight=1,2.5,1:outputs=1,0.3".
 struct LossChoice {
   LossKind kind = LossKind::cross_entropy;
-  std::int64_t ignore_index = -100;   ///< targets that don't count, as in PyTorch
-  std::vector<double> class_weights;  ///< how much a target counts, by its class; empty: 1 each
+  std::int64_t ignore_index = -100;        ///< targets that don't count, as in PyTorch
+  std::vector<double> class_weights = {};  ///< how much a target counts, by its class; empty: 1 each
+  /// The loss is the sum over the outputs of weight times loss(output, target); empty: the first output's alone.
+  std::vector<double> output_weights = {};
   bool operator==(const LossChoice&) const = default;
+  /// Index of the first output that counts.
+  [[nodiscard]] std::size_t first_output() const;
 };
 
 /// Throws Error (usage) for another name or a part that the loss does not have.

@@ -13,8 +13,7 @@
 namespace mptune {
 namespace {
 
-void check_target(const Tensors& outputs, const at::Tensor& target, const char* loss) {
-  if (outputs.empty()) throw Error("the model has no output", std::string("--loss ") + loss, "let the last layer return a tensor");
+void check_target(const at::Tensor& target, const char* loss) {
   if (!target.defined()) {
     throw Error("the loss needs a target and there is none", std::string("--loss ") + loss,
                 "give a batch with a target, or use --loss mean_square");
@@ -45,9 +44,8 @@ void check_range(const at::Tensor& target, std::int64_t classes, std::int64_t ig
                 "--loss cross_entropy", "give targets from 0 to " + std::to_string(classes - 1) + ", or the ignore_index");
 }
 
-at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target, const LossChoice& choice) {
-  check_target(outputs, target, "cross_entropy");
-  const auto& output = outputs.front();
+at::Tensor cross_entropy_of(const at::Tensor& output, const at::Tensor& target, const LossChoice& choice) {
+  check_target(target, "cross_entropy");
   if (at::isFloatingType(target.scalar_type()))
     throw Error("the target holds floating-point numbers", "--loss cross_entropy", "give class numbers as int64, or use --loss mse");
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
@@ -76,31 +74,66 @@ at::Tensor counted_by_cross_entropy(const at::Tensor& target, const LossChoice& 
   return of_samples(weights.index({known.unsqueeze(-1)}) * rows);
 }
 
-at::Tensor mse_of(const Tensors& outputs, const at::Tensor& target) {
-  check_target(outputs, target, "mse");
-  if (outputs.front().sizes() != target.sizes()) {
-    throw Error("output " + shape_text(outputs.front().sizes()) + " and target " + shape_text(target.sizes()) + " differ in shape",
-                "--loss mse", "give a target of the output's shape, or use --loss cross_entropy for class numbers");
+at::Tensor mse_of(const at::Tensor& output, const at::Tensor& target) {
+  check_target(target, "mse");
+  if (output.sizes() != target.sizes()) {
+    throw Error("output " + shape_text(output.sizes()) + " and target " + shape_text(target.sizes()) + " differ in shape", "--loss mse",
+                "give a target of the output's shape, or use --loss cross_entropy for class numbers");
   }
-  return at::mse_loss(outputs.front(), target);
+  return at::mse_loss(output, target);
 }
 
-at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) {
-  if (outputs.empty()) throw Error("the model has no output", "--loss mean_square", "let the last layer return a tensor");
-  return outputs.front().to(type_of_mean(outputs.front())).square().mean();
+at::Tensor mean_square_of(const at::Tensor& output) {
+  return output.to(type_of_mean(output)).square().mean();
+}
+
+at::Tensor loss_of_output(const at::Tensor& output, const at::Tensor& target, const LossChoice& choice) {
+  if (!output.defined())
+    throw Error("an output that the loss takes is None", "--loss " + text_of(choice), "let the last layer return a tensor there");
+  switch (choice.kind) {
+    case LossKind::cross_entropy:
+      return cross_entropy_of(output, target, choice);
+    case LossKind::mse:
+      return mse_of(output, target);
+    case LossKind::mean_square:
+      break;
+  }
+  return mean_square_of(output);
+}
+
+at::Tensor loss_of_outputs(const Tensors& outputs, const at::Tensor& target, const LossChoice& choice) {
+  if (outputs.empty()) throw Error("the model has no output", "--loss " + text_of(choice), "let the last layer return a tensor");
+  const std::vector<double>& weights = choice.output_weights;
+  if (weights.empty()) return loss_of_output(outputs.front(), target, choice);
+  if (weights.size() > outputs.size())
+    throw Error("the loss is of " + counted(std::ssize(weights), "output") + ", the model has " + std::to_string(outputs.size()),
+                "--loss " + text_of(choice), "give at most one weight for every output of the model");
+  at::Tensor sum;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    const at::Tensor term = loss_of_output(outputs[i], target, choice) * weights[i];
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum;
 }
 
 }  // namespace
 
-Loss Loss::cross_entropy(const LossChoice& choice) {
-  return {text_of(choice), [choice](const Tensors& outputs, const at::Tensor& target) { return cross_entropy_of(outputs, target, choice); },
-          [choice](const at::Tensor& target) { return counted_by_cross_entropy(target, choice); }, choice};
+Loss Loss::of(const LossChoice& choice) {
+  const auto function = [choice](const Tensors& outputs, const at::Tensor& target) { return loss_of_outputs(outputs, target, choice); };
+  Counted counted;
+  if (choice.kind == LossKind::cross_entropy)
+    counted = [choice](const at::Tensor& target) { return counted_by_cross_entropy(target, choice); };
+  return {text_of(choice), function, counted, choice};
+}
+Loss Loss::cross_entropy() {
+  return of({.kind = LossKind::cross_entropy});
 }
 Loss Loss::mse() {
-  return {"mse", mse_of, nullptr, LossChoice{.kind = LossKind::mse, .class_weights = {}}};
+  return of({.kind = LossKind::mse});
 }
 Loss Loss::mean_square() {
-  return {"mean_square", mean_square_of, nullptr, LossChoice{.kind = LossKind::mean_square, .class_weights = {}}};
+  return of({.kind = LossKind::mean_square});
 }
 
 Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function) {
@@ -144,16 +177,7 @@ std::vector<double> Loss::weights_of_parts(const at::Tensor& target, const std::
 }
 
 Loss Loss::from_name(const std::string& name) {
-  const LossChoice choice = parse_loss(name);
-  switch (choice.kind) {
-    case LossKind::cross_entropy:
-      return cross_entropy(choice);
-    case LossKind::mse:
-      return mse();
-    case LossKind::mean_square:
-      break;
-  }
-  return mean_square();
+  return of(parse_loss(name));
 }
 
 }  // namespace mptune

@@ -18,12 +18,15 @@ class Loss {
  public:
   /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
   /// A 3-D output is read as the latter if its second size is that of a 2-D target.
-  /// Targets of the choice's ignore_index do not count; others count as much as its class_weights say.
-  [[nodiscard]] static Loss cross_entropy(const LossChoice& choice = {});
+  [[nodiscard]] static Loss cross_entropy();
   /// Mean of (output - target)^2.
   [[nodiscard]] static Loss mse();
   /// Mean of output^2; needs no target.
   [[nodiscard]] static Loss mean_square();
+  /// A choice among these, of one output or of several: the sum of each output's loss against the same target, times its weight.
+  /// Targets of the choice's ignore_index do not count; others count as much as its class_weights say.
+  /// Calling it throws Error if the model has fewer outputs than there are weights, or returns None for one that counts.
+  [[nodiscard]] static Loss of(const LossChoice& choice);
   /// A user's own loss. `function` must return a scalar: the mean over its samples.
   [[nodiscard]] static Loss custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function);
   /// A loss by its text in `--loss` (LossChoice). Throws Error for an unknown one.

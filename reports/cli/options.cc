@@ -93,7 +93,8 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   add("--lr", options.learning_rate, "X", "learning rate; default: 0.01 for sgd, 0.001 for adam and adamw");
   offer_values(
       *add("--loss", options.loss, "NAME",
-           "cross_entropy, mse, mean_square or model; cross_entropy:ignore_index=0:weight=1,2.5 says which targets count and how much; "
+           "cross_entropy, mse, mean_square or model; cross_entropy:ignore_index=0:weight=1,2.5 says which targets count and how much, "
+           "outputs=1,0.3 of which of the model's outputs it is the sum; "
            "default: the model's"),
       loss_values());
   offer_values(*add("--precision", options.precision, "TYPE",

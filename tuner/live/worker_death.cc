@@ -67,7 +67,7 @@ Error silent(const SilenceVerdict& silence, const DeathCircumstances& circumstan
 
 bool ended_from_outside(const WorkerEnd& end) {
   static const std::set<int> kSignals{SIGKILL, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
-  return kSignals.contains(end.signal);
+  return end.by_another || kSignals.contains(end.signal);
 }
 
 bool killed_for_memory(const std::string& kernel_log, long process) {

@@ -34,6 +34,7 @@ struct DeathCircumstances {
 /// | SIGXCPU, or SIGKILL at the limit             | ulimit -t                                  | environment     |
 /// | SIGKILL                                      | lack of memory, or another program         | environment     |
 /// | SIGTERM, SIGINT, SIGHUP                      | another program                            | environment     |
+/// | another signal, sent by another process      | another program                            | environment     |
 /// | any other signal or exit code, with plug-in  | the plug-in's code                         | usage           |
 /// | any other signal or exit code                | a mistake of ours                          | internal        |
 [[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances);
@@ -41,7 +42,7 @@ struct DeathCircumstances {
 /// Why a worker was ended that was silent, in a clause without its name: "was stopped by a signal (SIGSTOP) for 10 s".
 [[nodiscard]] std::string silence_text(const SilenceVerdict& silence);
 
-/// True if a signal that no program sends itself ended the worker.
+/// True if a signal that another program sent ended the worker, or one that no program sends itself.
 [[nodiscard]] bool ended_from_outside(const WorkerEnd& end);
 
 /// True if a line of the kernel's log says that it killed the process for lack of memory.

@@ -229,6 +229,7 @@ WorkerEnd WorkerProcess::Impl::end() {
   how.last_words = trimmed(last_words);
   if (WIFSIGNALED(status)) how.signal = WTERMSIG(status);
   if (WIFEXITED(status)) how.exit_code = WEXITSTATUS(status);
+  how.by_another = watch.ended_by_another();
   how.process = process.pid;
   how.processor_time_s = seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
   how.doing = watch.doing();

@@ -26,6 +26,7 @@ namespace mptune::tuner {
 struct WorkerEnd {
   int signal = 0;
   int exit_code = 0;
+  bool by_another = false;      ///< the signal came from another program, not from a mistake of the worker's own
   bool timed_out = false;       ///< this process ended it
   bool interrupted = false;     ///< likewise
   bool closed_pipe = false;     ///< likewise: it closed its pipe and went on

@@ -81,6 +81,8 @@ class WorkerWatch {
   [[nodiscard]] double missed_s() const { return missed_s_; }
   /// What the worker did when it ended itself, else everything that it does: "the forward of layer 'a'"; "" for nothing.
   [[nodiscard]] std::string doing() const;
+  /// Whether a fatal signal that ended the worker came from another program.
+  [[nodiscard]] bool ended_by_another() const { return board_.ended_by_another(); }
 
  private:
   void tell_once(const SilenceVerdict& verdict);

@@ -6,8 +6,9 @@ namespace mptune {
 
 std::optional<Accuracy> accuracy_of(const Loss& loss, const Tensors& outputs, const at::Tensor& target) {
   const bool classifies = loss.choice() && loss.choice()->kind == LossKind::cross_entropy;
-  if (!classifies || outputs.empty() || !target.defined() || at::isFloatingType(target.scalar_type())) return std::nullopt;
-  const at::Tensor& output = outputs.front();
+  if (!classifies || outputs.size() <= loss.choice()->first_output() || !target.defined() || at::isFloatingType(target.scalar_type()))
+    return std::nullopt;
+  const at::Tensor& output = outputs[loss.choice()->first_output()];
   if (output.dim() < 2 || output.size(0) != target.size(0)) return std::nullopt;
   const bool positions = output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1);
   const at::Tensor chosen = output.argmax(positions ? 2 : 1);

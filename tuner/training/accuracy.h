@@ -14,7 +14,7 @@ struct Accuracy {
   [[nodiscard]] double share() const { return counted > 0 ? static_cast<double>(right) / static_cast<double>(counted) : 0; }
 };
 
-/// Of outputs and targets as Loss::cross_entropy takes them; nothing for another loss.
+/// Of outputs and targets as Loss::cross_entropy takes them, for the first output that the loss is of; nothing for another loss.
 [[nodiscard]] std::optional<Accuracy> accuracy_of(const Loss& loss, const Tensors& outputs, const at::Tensor& target);
 
 }  // namespace mptune

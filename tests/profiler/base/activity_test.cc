@@ -38,6 +38,7 @@ class Watched {
   }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
+  void send(int signal) const { ::kill(pid_, signal); }
   int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
@@ -167,7 +168,22 @@ TEST(ActivityBoard, NamesTheThreadThatEndedTheProcess) {
     const int status = other.wait();
     EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 5);
     EXPECT_EQ(board.ended_in(), "layer 'bad'");
+    EXPECT_FALSE(board.ended_by_another());
   }
+}
+
+TEST(ActivityBoard, ASignalOfAnotherProcessIsNoMistakeOfTheThreadThatGetsIt) {
+  const ActivityBoard board;
+  Watched other(board, [] {
+    const Activity activity("layer", "a");
+    stay();
+  });
+  ASSERT_TRUE(soon([&] { return board.activities().size() == 1; }));
+  other.send(SIGSEGV);
+  EXPECT_EQ(WTERMSIG(other.wait()), SIGSEGV);
+  EXPECT_TRUE(board.ended_by_another());
+  EXPECT_EQ(board.ended_in(), "");
+  EXPECT_EQ(only_text(board), "layer 'a'");
 }
 
 TEST(ActivityBoard, AnExceptionNamesTheInnermostActivityThatItLeft) {

@@ -11,10 +11,12 @@ using ::testing::HasSubstr;
 
 TEST(LossChoice, ComesBackFromItsText) {
   for (const char* text : {"cross_entropy", "mse", "mean_square", "cross_entropy:ignore_index=0", "cross_entropy:weight=1,2.5,0",
-                           "cross_entropy:ignore_index=-1:weight=0.25,1"})
+                           "cross_entropy:ignore_index=-1:weight=0.25,1", "mse:outputs=0.5,0.5", "mean_square:outputs=0,1",
+                           "cross_entropy:ignore_index=0:weight=0.123456789012,1e-07:outputs=1,0.3"})
     EXPECT_EQ(text_of(parse_loss(text)), text);
   EXPECT_EQ(text_of(parse_loss("cross_entropy:weight=1,2:ignore_index=-100")), "cross_entropy:weight=1,2");
-  EXPECT_EQ(parse_loss("cross_entropy:weight=1,2:ignore_index=7"), (LossChoice{LossKind::cross_entropy, 7, {1, 2}}));
+  EXPECT_EQ(parse_loss("cross_entropy:weight=1,2:ignore_index=7:outputs=1,0.3"),
+            (LossChoice{LossKind::cross_entropy, 7, {1, 2}, {1, 0.3}}));
 }
 
 TEST(LossChoice, WhatIsNoneIsRefusedWithItsPart) {
@@ -31,6 +33,9 @@ TEST(LossChoice, WhatIsNoneIsRefusedWithItsPart) {
   EXPECT_THAT(refusal("cross_entropy:weight=1,-2"), HasSubstr("negative or not finite"));
   EXPECT_THAT(refusal("cross_entropy:weight=1,inf"), HasSubstr("negative or not finite"));
   EXPECT_THAT(refusal("cross_entropy:weight=0,0"), HasSubstr("no class counts"));
+  EXPECT_THAT(refusal("mse:outputs=0"), HasSubstr("no output counts"));
+  EXPECT_THAT(refusal("mse:outputs=1,-1"), HasSubstr("negative or not finite"));
+  EXPECT_THAT(refusal("mean_square:outputs="), HasSubstr("'' in 'outputs=' is no number"));
 }
 
 }  // namespace

@@ -46,6 +46,13 @@ TEST(WorkerDeath, TheLimitOnProcessorTimeIsNamed) {
 
 TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) EXPECT_EQ(death_of(ended(signal), {}).code(), ExitCode::environment) << signal;
+  WorkerEnd end = ended(SIGSEGV);
+  end.by_another = true;
+  for (const DeathCircumstances& circumstances : {DeathCircumstances{}, DeathCircumstances{.plug_in = "./libnet.so"}}) {
+    const Error error = death_of(end, circumstances);
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_THAT(error.what(), HasSubstr("by another program"));
+  }
 }
 
 TEST(WorkerDeath, ACrashOfAPlugInIsTheUsersAndNamesIt) {

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "fragile_layer.h"
@@ -9,6 +10,7 @@
 #include "profiler/base/error.h"
 #include "profiler/loading/load_model.h"
 #include "reference.h"
+#include "tests/support/error_of.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
@@ -73,6 +75,83 @@ TEST(TokensThatDoNotCount, LeaveTheLossTheMeanOverTheOthers) {
       EXPECT_LT(relative_difference(ours, theirs), 1e-5);
     }
   }
+}
+
+/// y = x w; a layer with a head hands an output x h on beside it.
+class HeadedLayer final : public Layer {
+ public:
+  HeadedLayer(std::string name, bool has_head) : name_(std::move(name)), weights_(1 + has_head) {
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      weights_[i] = ((at::arange(64, at::kFloat) * (0.37 + static_cast<double>(i))).sin().view({8, 8}) * 0.5).requires_grad_();
+  }
+  Tensors forward(const Tensors& inputs, const RunContext&) override {
+    Tensors outputs = inputs;
+    outputs[0] = inputs[0].matmul(weights_[0]);
+    if (weights_.size() > 1) outputs.push_back(inputs[0].matmul(weights_[1]));
+    return outputs;
+  }
+  std::vector<NamedTensor> parameters() const override {
+    std::vector<NamedTensor> named;
+    for (const at::Tensor& weight : weights_) named.push_back({name_ + ".weight" + std::to_string(named.size()), weight});
+    return named;
+  }
+  std::vector<NamedTensor> buffers() const override { return {}; }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<HeadedLayer>(name_, weights_.size() > 1); }
+  std::string kind() const override { return "Headed"; }
+
+ private:
+  std::string name_;
+  std::vector<at::Tensor> weights_;
+};
+
+// Heads in the first and the third of four layers: outputs 1 and 2.
+Model headed_model(const Loss& loss) {
+  std::vector<ModelLayer> layers;
+  for (const char* name : {"a", "b", "c", "d"})
+    layers.push_back({name, {}, std::make_unique<HeadedLayer>(name, std::string(name) == "a" || std::string(name) == "c")});
+  SampleDescription sample;
+  sample.inputs = {{.shape = {8}}};
+  return {"headed", std::move(layers), loss, sample, 8};
+}
+
+TEST(LossOfSeveralOutputs, IsTheSumOfTheirLossesUnderEveryPlan) {
+  const at::Tensor data = (at::arange(64, at::kFloat) * 0.11).sin().view({8, 8});
+  const at::Tensor target = at::tensor(std::vector<std::int64_t>{1, 0, 7, 3, 3, -100, 2, -100});
+  for (const char* text : {"cross_entropy:outputs=1,0.3,0.25", "cross_entropy:outputs=0,0,1", "mean_square:outputs=0.5,2",
+                           "cross_entropy:weight=1,2,1,0.5,1,1,1,3:outputs=1,0,2"}) {
+    SCOPED_TRACE(text);
+    const LossChoice choice = parse_loss(text);
+    Model whole = headed_model(Loss::from_name(text));
+    const Tensors outputs = forward_all(whole, {data}, {});
+    ASSERT_EQ(outputs.size(), 3U);
+    at::Tensor expected = at::zeros({});
+    for (std::size_t i = 0; i < choice.output_weights.size(); ++i)
+      expected =
+          expected + Loss::of({choice.kind, choice.ignore_index, choice.class_weights})({outputs[i]}, target) * choice.output_weights[i];
+    expected.backward();
+    for (const bool recompute : {false, true}) {
+      for (const Plan& plan : two_device_plans(whole.size(), 8, 4, recompute)) {
+        SCOPED_TRACE(describe(plan));
+        Pipeline pipeline(headed_model(Loss::from_name(text)), plan, {}, shared_core_devices(plan));
+        EXPECT_NEAR(pipeline.step(data, target).loss, expected.item<double>(), 1e-6);
+        for (const NamedTensor& ours : pipeline.named_parameters()) {
+          const auto same_name = [&](const NamedTensor& parameter) { return parameter.name == ours.name; };
+          const std::vector<NamedTensor> all = whole.parameters();
+          const at::Tensor theirs = std::ranges::find_if(all, same_name)->tensor.grad();
+          if (!theirs.defined()) continue;
+          ASSERT_TRUE(ours.tensor.grad().defined()) << ours.name;
+          EXPECT_LT(relative_difference({ours.tensor.grad()}, {theirs}), 1e-5) << ours.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(LossOfSeveralOutputs, TellsHowManyThereAre) {
+  const Plan plan = two_device_plans(4, 8, 4, false)[0];
+  Pipeline pipeline(headed_model(Loss::from_name("mean_square:outputs=1,1,1,1")), plan, {}, shared_core_devices(plan));
+  EXPECT_STREQ(error_of([&] { (void)pipeline.step(at::ones({8, 8}), {}); }).what(), "the loss is of 4 outputs, the model has 3");
+  EXPECT_THROW((void)Loss::mse()({at::Tensor()}, at::ones({1})), Error);
 }
 
 TEST(TokensThatDoNotCount, AreNotAll) {

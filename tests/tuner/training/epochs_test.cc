@@ -62,6 +62,10 @@ TEST(AccuracyOf, CountsWhatTheLargestOutputHits) {
   EXPECT_EQ(right(Loss::cross_entropy(), targets({1, 0, 0})), std::pair(std::int64_t{2}, std::int64_t{3}));
   EXPECT_EQ(right(Loss::cross_entropy(), targets({1, -100, 2})), std::pair(std::int64_t{2}, std::int64_t{2}));
   EXPECT_EQ(right(Loss::from_name("cross_entropy:ignore_index=0"), targets({1, 0, 0})), std::pair(std::int64_t{1}, std::int64_t{1}));
+  const auto second = accuracy_of(Loss::from_name("cross_entropy:outputs=0,1"), {output, -output}, targets({1, 0, 0}));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->right, 1) << "of the output that counts";
+  EXPECT_FALSE(accuracy_of(Loss::from_name("cross_entropy:outputs=0,1"), {output}, targets({1, 0, 0})));
   EXPECT_EQ(right(Loss::mse(), at::zeros({3, 3})), none);
   EXPECT_EQ(right(Loss::custom("own", [](const Tensors& outputs, const at::Tensor&) { return outputs[0].sum(); }), targets({1, 0, 0})),
             none);
