@@ -18,8 +18,10 @@ using Json = nlohmann::json;
 constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 constexpr std::size_t kDeepest = 64;
 constexpr std::array<std::string_view, kChromeArgs> kArgNames = {
-    "stream",        "correlation", "device",   "context", "bytes",       "registers per thread",
-    "shared memory", "fromDevice",  "toDevice", "step",    "model_chunk", "mb_id"};
+    "stream",        "correlation",    "device",   "context",  "bytes",       "registers per thread",
+    "shared memory", "fromDevice",     "toDevice", "step",     "model_chunk", "mb_id",
+    "In msg nelems", "Out msg nelems", "Seq",      "Src Rank", "Dst Rank"};
+constexpr std::array<std::string_view, kChromeWords> kWordNames = {"Collective name", "dtype", "Process Group Name", "Process Group Ranks"};
 
 // A number of the file; floats keep their decimal digits.
 struct Number {
@@ -130,7 +132,7 @@ class Handler : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place { outside, top, events, event, args, grid, block, devices, device, ignored };
+  enum class Place { outside, top, events, event, args, grid, block, devices, device, distributed, ignored };
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(what, input_.where(), "give a trace as a profiler wrote it, complete");
@@ -142,6 +144,8 @@ class Handler : public nlohmann::json_sax<Json> {
     switch (place()) {
       case Place::outside:
         return Place::top;
+      case Place::top:
+        return key_ == "distributedInfo" ? Place::distributed : Place::ignored;
       case Place::events:
         event_ = {};
         return Place::event;
@@ -207,6 +211,7 @@ class Handler : public nlohmann::json_sax<Json> {
   bool number(const Number& value);
   void event_number(const Number& value);
   void arg_number(const Number& value);
+  void arg_text(string_t& text);
 
   TextInput& input_;
   const ChromeVisitor& visit_;
@@ -235,6 +240,14 @@ void Handler::arg_number(const Number& value) {
   if (found != kArgNames.end()) event_.args[as_index(found - kArgNames.begin())] = integer_of(value);
 }
 
+void Handler::arg_text(string_t& text) {
+  const auto found = std::find(kWordNames.begin(), kWordNames.end(), key_);
+  if (found != kWordNames.end())
+    event_.words[as_index(found - kWordNames.begin())] = std::move(text);
+  else if (key_ == "name")
+    event_.args_name = std::move(text);
+}
+
 bool Handler::number(const Number& value) {
   const Place here = place();
   if (here == Place::outside || here == Place::events) return scalar();
@@ -245,6 +258,8 @@ bool Handler::number(const Number& value) {
   if ((here == Place::grid || here == Place::block) && dimension_ < 3)
     (here == Place::grid ? event_.grid : event_.block)[dimension_++] = clamped(integer);
   if (here == Place::top && key_ == "baseTimeNanoseconds") header_.base_time_ns = std::clamp(integer, std::int64_t{0}, kFurthest);
+  if (here == Place::distributed && key_ == "rank") header_.rank = integer_of(value).value_or(-1);
+  if (here == Place::distributed && key_ == "world_size") header_.ranks = integer;
   if (here == Place::device && key_ == "id") header_.devices.back().id = integer;
   if (here == Place::device && key_ == "totalGlobalMem")
     header_.devices.back().memory_bytes = std::clamp(integer, std::int64_t{0}, std::int64_t{1} << 50);
@@ -262,7 +277,7 @@ bool Handler::string(string_t& text) {
                                            : nullptr;
     if (target != nullptr) *target = std::move(text);
   }
-  if (here == Place::args && key_ == "name") event_.args_name = std::move(text);
+  if (here == Place::args) arg_text(text);
   if (here == Place::device && key_ == "name") header_.devices.back().name = std::move(text);
   return scalar();
 }

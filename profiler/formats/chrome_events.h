@@ -30,8 +30,17 @@ enum class ChromeArg {
   step,
   model_chunk,
   microbatch,
+  elements_in,
+  elements_out,
+  sequence,
+  source_rank,
+  destination_rank,
 };
-inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::microbatch) + 1;
+inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::destination_rank) + 1;
+
+/// Texts in the `args` of an event that one of the readers uses.
+enum class ChromeWord { communication, element_type, group, group_ranks };
+inline constexpr int kChromeWords = static_cast<int>(ChromeWord::group_ranks) + 1;
 
 /// One entry of a Chrome trace. Fields that the file leaves out are empty.
 struct ChromeEvent {
@@ -45,10 +54,12 @@ struct ChromeEvent {
   std::optional<Nanoseconds> duration;
   std::string out_of_range;  ///< "ts 1e20": the first time beyond 2^61 ns, as written; it reads as 2^61 ns, or as that before 0
   std::array<std::optional<std::int64_t>, kChromeArgs> args;
+  std::array<std::string, kChromeWords> words;  ///< "": the file leaves it out
   std::array<int, 3> grid{};
   std::array<int, 3> block{};
 
   [[nodiscard]] const std::optional<std::int64_t>& operator[](ChromeArg arg) const { return args[as_index(arg)]; }
+  [[nodiscard]] const std::string& operator[](ChromeWord word) const { return words[as_index(word)]; }
 };
 
 /// An entry of `deviceProperties`.
@@ -62,6 +73,8 @@ struct ChromeDevice {
 struct ChromeHeader {
   std::vector<ChromeDevice> devices;
   std::int64_t base_time_ns = 0;  ///< Unix time that `ts` counts from; 0: not given
+  std::int64_t rank = -1;         ///< of the process among those of its job (`distributedInfo`); -1: not given
+  std::int64_t ranks = 0;         ///< processes of the job; 0: not given
 };
 
 /// Receives one event and may move from it. Returns false to stop reading.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "profiler/formats/text_input.h"
+#include "profiler/trace/communication.h"
 #include "profiler/trace/trace.h"
 
 namespace mptune::profiler {
@@ -24,6 +25,11 @@ namespace mptune::profiler {
 
 /// The same for text that is already open.
 [[nodiscard]] Trace read_kineto(TextInput& input);
+
+/// The same with the process's rank and what it did with other processes. Communications of kernels that no recorded call launched are left
+/// out; `step` is the number of the step in which the thread launched it.
+[[nodiscard]] RankRecording read_kineto_rank(const std::string& path);
+[[nodiscard]] RankRecording read_kineto_rank(TextInput& input);
 
 /// Writes one Kineto JSON file per device, since readers of the format expect one per rank, and returns the names of the files:
 /// "run.rank0.json" and "run.rank1.json" for "run.json" and two devices.

@@ -10,7 +10,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/formats/chrome_events.h"
-#include "profiler/formats/settle.h"
+#include "profiler/trace/settle.h"
 
 namespace mptune::profiler {
 namespace {

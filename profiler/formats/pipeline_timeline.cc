@@ -7,7 +7,7 @@
 #include "profiler/base/index.h"
 #include "profiler/formats/pipeline_edges.h"
 #include "profiler/formats/pipeline_operations.h"
-#include "profiler/formats/settle.h"
+#include "profiler/trace/settle.h"
 #include "profiler/trace/trace_builder.h"
 
 namespace mptune::profiler {

@@ -10,10 +10,11 @@
 #include "profiler/base/text.h"
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_communications.h"
 #include "profiler/formats/kineto_rows.h"
 #include "profiler/formats/kineto_times.h"
-#include "profiler/formats/settle.h"
 #include "profiler/trace/kernel_names.h"
+#include "profiler/trace/settle.h"
 #include "profiler/trace/stream_lanes.h"
 #include "profiler/trace/trace_builder.h"
 
@@ -29,7 +30,7 @@ class KinetoReader {
  public:
   explicit KinetoReader(TextInput& input) : input_(input), builder_(trace_) {}
 
-  Trace read() {
+  RankRecording read() {
     const ChromeHeader header = read_chrome_events(input_, [this](ChromeEvent& event) {
       take(event);
       return true;
@@ -48,10 +49,24 @@ class KinetoReader {
     place_ranges();
     settle_lanes(trace_);
     trace_.quality.untagged = static_cast<std::int64_t>(trace_.events.size());
-    return std::move(trace_);
+    return as_rank(header);
   }
 
  private:
+  RankRecording as_rank(const ChromeHeader& header) {
+    RankRecording recording{.file = input_.where(), .trace = {}, .communications = communications_.by_launch()};
+    for (Communication& one : recording.communications) {
+      const Launch& launch = trace_.launches[as_index(one.event)];
+      one.step = step_at(trace_.steps, launch.start);
+      one.event = launch.event;
+    }
+    std::erase_if(recording.communications, [](const Communication& one) { return one.event < 0; });
+    if (header.rank >= 0 && header.rank < kMostRanks) recording.rank = static_cast<int>(header.rank);
+    if (header.ranks > recording.rank && header.ranks <= kMostRanks) recording.ranks = static_cast<int>(header.ranks);
+    recording.trace = std::move(trace_);
+    return recording;
+  }
+
   void require_work() const {
     if (!trace_.events.empty()) return;
     if (trace_.implausible.empty())
@@ -62,6 +77,7 @@ class KinetoReader {
   }
 
   void take(const ChromeEvent& event) {
+    communications_.take(event);
     const KinetoRow row = kineto_row(event);
     if (row == KinetoRow::ignored) return;
     const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
@@ -168,7 +184,10 @@ class KinetoReader {
   int thread_of(const ChromeEvent& event) {
     const std::string text = event.process + "/" + event.thread;
     const auto [place, is_new] = threads_.try_emplace(text, static_cast<int>(trace_.threads.size()));
-    if (is_new) trace_.threads.push_back("thread " + event.thread);
+    if (is_new) {
+      trace_.threads.push_back("thread " + event.thread);
+      thread_keys_.push_back(text);
+    }
     return place->second;
   }
 
@@ -216,6 +235,7 @@ class KinetoReader {
     });
     if (last - first > kLongestRecording)
       throw Error("the trace spans more than 14 months", input_.where(), "give a trace of one run, as its profiler wrote it");
+    origin_ = first;
     for (Event& event : trace_.events) event.start -= first;
     for (Event& event : trace_.ranges) event.start -= first;
     for (Launch& launch : calls_) {
@@ -273,8 +293,12 @@ class KinetoReader {
       const auto found = work_of_.find(call.correlation);
       const std::vector<int> started = found == work_of_.end() ? std::vector<int>{-1} : std::move(found->second);
       if (found != work_of_.end()) work_of_.erase(found);
+      const std::int64_t correlation = call.correlation;
       for (const int event : started) {
         call.event = event;
+        if (event >= 0 && trace_.events[as_index(event)].kind == EventKind::collective)
+          communications_.note_launch(correlation, thread_keys_[as_index(call.thread)], call.start + origin_,
+                                      static_cast<int>(trace_.launches.size()));
         call.correlation = static_cast<std::int64_t>(trace_.launches.size()) + 1;
         trace_.launches.push_back(call);
         if (event < 0) continue;
@@ -344,6 +368,9 @@ class KinetoReader {
   std::int64_t copied_bytes_ = 0;
   std::map<std::int64_t, std::int16_t> devices_;
   std::unordered_map<std::string, int> threads_;
+  std::vector<std::string> thread_keys_;  // by thread
+  KinetoCommunications communications_;
+  Nanoseconds origin_{0};                                       // time 0 of the trace in the file
   std::unordered_map<std::int64_t, std::vector<int>> work_of_;  // by correlation; after add_launches those of which no call is recorded
   std::vector<int> without_launch_;                             // events that name no call
   std::int64_t first_call_ = std::numeric_limits<std::int64_t>::max();  // lowest correlation of a recorded call
@@ -352,8 +379,17 @@ class KinetoReader {
 
 }  // namespace
 
-Trace read_kineto(TextInput& input) {
+RankRecording read_kineto_rank(const std::string& path) {
+  TextInput input = open_text(path);
   return KinetoReader(input).read();
+}
+
+RankRecording read_kineto_rank(TextInput& input) {
+  return KinetoReader(input).read();
+}
+
+Trace read_kineto(TextInput& input) {
+  return KinetoReader(input).read().trace;
 }
 
 Trace read_kineto(const std::string& path) {

@@ -9,6 +9,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
 #include "profiler/formats/any_trace.h"
+#include "profiler/formats/kineto.h"
 #include "reports/quality_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
@@ -36,6 +37,22 @@ profiler::Recording read_any_recording(const std::string& path) {
   if (recording.trace->events.empty())
     throw Error("the trace holds no work of a device", path, "record kernels or copies too, not ranges alone");
   return recording;
+}
+
+std::vector<profiler::RankRecording> read_rank_recordings(const std::vector<std::string>& paths) {
+  std::vector<profiler::RankRecording> recordings;
+  for (const std::string& path : paths) {
+    const profiler::TraceFormat format = profiler::trace_format(path);
+    if (format == profiler::TraceFormat::pipeline_timeline) throw Error("a pipeline timeline holds all ranks", path, "give it alone");
+    if (format == profiler::TraceFormat::kineto) {
+      recordings.push_back(profiler::read_kineto_rank(path));
+      continue;
+    }
+    profiler::Recording recording = read_any_recording(path);
+    if (!recording.plan_json.empty()) throw Error("a recording of mptune holds all devices", path, "give it alone");
+    recordings.push_back({.file = path, .trace = std::move(*recording.trace), .communications = {}});
+  }
+  return recordings;
 }
 
 TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "profiler/store/store.h"
+#include "profiler/trace/communication.h"
 #include "reports/cli/session.h"
 #include "reports/report.h"
 
@@ -14,6 +16,10 @@ namespace mptune::reports {
 /// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
 /// Throws Error: unreadable, of no known format, damaged, without a trace.
 [[nodiscard]] profiler::Recording read_any_recording(const std::string& path);
+
+/// The recordings of the processes of one job, one file each: Nsight Systems exports or Kineto JSON. Throws Error as read_any_recording
+/// does, and for a pipeline timeline, which holds all ranks, and a recording of mptune, which holds all devices.
+[[nodiscard]] std::vector<profiler::RankRecording> read_rank_recordings(const std::vector<std::string>& paths);
 
 /// The report of a recording, with what its plan and profile add if it has them. `name` is in the title.
 [[nodiscard]] TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name);

@@ -1,4 +1,4 @@
-#include "profiler/formats/settle.h"
+#include "profiler/trace/settle.h"
 
 #include <algorithm>
 #include <map>
@@ -35,6 +35,11 @@ void settle_steps(Trace& trace) {
     if (step.start < step.end) settled.push_back(step);
   }
   trace.steps = std::move(settled);
+}
+
+int step_at(const std::vector<StepWindow>& steps, Nanoseconds time) {
+  const auto after = std::partition_point(steps.begin(), steps.end(), [&](const StepWindow& step) { return step.start <= time; });
+  return after == steps.begin() || time >= std::prev(after)->end ? -1 : std::prev(after)->step;
 }
 
 }  // namespace mptune::profiler

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "profiler/trace/plausible_times.h"
 #include "profiler/trace/trace.h"
@@ -15,6 +16,9 @@ void settle_lanes(Trace& trace);
 
 /// Orders the steps by time; one that starts inside its predecessor loses its beginning, and goes where it loses everything.
 void settle_steps(Trace& trace);
+
+/// Number of the step that contains a time; -1: none. Requires: steps as settle_steps leaves them.
+[[nodiscard]] int step_at(const std::vector<StepWindow>& steps, Nanoseconds time);
 
 /// Bytes of all copies that a reader accepts, more than any machine moves: they may be added up.
 inline constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "profiler/formats/chrome_events.h"
+#include "profiler/trace/communication.h"
+
+namespace mptune::profiler {
+
+/// Ranks from here on are not believed.
+inline constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
+
+/// Gathers what a Kineto trace says of communications between processes, in either place where PyTorch writes it:
+/// - in the args of an NCCL kernel ("Collective name", "Process Group Ranks", ...),
+/// - in `record_param_comms` rows of the host. Sends and receives of one NCCL group come before the call that launches their one kernel.
+/// The kernel's own args count where it has them.
+class KinetoCommunications {
+ public:
+  /// Looks at any row of the trace; its times as in the file.
+  void take(const ChromeEvent& event);
+  /// Notes that a call launched an NCCL kernel: its correlation and thread ("pid/tid") as in the file, its start, its place in the
+  /// launches.
+  void note_launch(std::int64_t correlation, const std::string& thread, Nanoseconds start, int launch);
+
+  /// The communications in the order of their launches. `event` holds the place of the launch, see note_launch; what no noted call launched
+  /// is left out. `rank`: of this process, for the ends of messages.
+  [[nodiscard]] std::vector<Communication> by_launch() const;
+
+ private:
+  struct HostRow {
+    Nanoseconds start{0};
+    Communication communication;
+  };
+  struct NotedLaunch {
+    std::int64_t correlation = -1;
+    std::string thread;
+    Nanoseconds start{0};
+    int launch = -1;
+  };
+
+  std::unordered_map<std::int64_t, Communication> of_kernel_;  ///< by correlation
+  std::unordered_map<std::string, std::vector<HostRow>> of_thread_;
+  std::vector<NotedLaunch> launches_;
+};
+
+/// "[0, 1, 2]" as numbers. Longer lists are written as "[0, 1, ..., 63]": then nothing, as for any other text.
+[[nodiscard]] std::vector<int> ranks_in(const std::string& text);
+/// Size of an element of PyTorch's types as traces name them: "Float", "BFloat16"; 0 for an unknown one.
+[[nodiscard]] std::int64_t bytes_of_type(const std::string& name);
+
+}  // namespace mptune::profiler

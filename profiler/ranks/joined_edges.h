@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "profiler/ranks/joined_trace.h"
+#include "profiler/ranks/meetings.h"
+
+namespace mptune::profiler {
+
+/// What the meetings make of a joined trace, as merge_ranks() describes it: shorter collectives, copies in place of sends and receives,
+/// arrivals, and edges. Afterwards `first_event` of the joined trace holds no longer; its events are ordered by start.
+void join_meetings(JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings);
+
+/// Name of the events that mark when a process came to a collective.
+inline constexpr const char* kArrivalName = "arrival at a collective";
+
+/// Whether an event computes something of the process's own: neither a communication nor a copy.
+[[nodiscard]] bool computes(const Event& event);
+
+}  // namespace mptune::profiler

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "profiler/trace/communication.h"
+
+namespace mptune::profiler {
+
+/// A communication of one of the recordings.
+struct Member {
+  int recording = 0;      ///< index into the recordings
+  int communication = 0;  ///< index into its communications
+  bool operator==(const Member&) const = default;
+};
+
+/// A communication as all recordings hold it that took part: the processes of a collective, or a send and its receive.
+struct Meeting {
+  Communication::Kind kind = Communication::Kind::collective;  ///< send: a send, then its receive
+  std::vector<Member> members;                                 ///< at least two, by recording
+  bool symmetric = false;                                      ///< a collective in which each process needs what all others give
+};
+
+struct Meetings {
+  std::vector<Meeting> all;
+  std::vector<std::int64_t> unmatched;  ///< by recording: a partner's recording is there, and holds no counterpart
+  std::vector<std::int64_t> alone;      ///< by recording: no partner's recording is there
+  std::vector<std::int64_t> unequal;    ///< by recording: the counterpart has another size; also counted in `unmatched`
+};
+
+/// Matches the communications of recordings of one job.
+/// - Collectives meet by group, operation and sequence number; sends and receives by group, both ranks and sequence number.
+/// - Where a recording does not know sequence numbers, by the how many-th of their kind they are in their step, else in the recording.
+/// - What has another size on the two sides does not meet. Sizes of collectives are not compared: they differ by their nature.
+/// Requires: different ranks, none below 0.
+[[nodiscard]] Meetings find_meetings(const std::vector<RankRecording>& recordings);
+
+}  // namespace mptune::profiler

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profiler/ranks/clocks.h"
+#include "profiler/trace/communication.h"
+#include "profiler/trace/trace.h"
+
+namespace mptune::profiler {
+
+/// What became of one recording in a merged trace.
+struct MergedRank {
+  int rank = -1;
+  bool rank_assumed = false;  ///< the file did not say it: the lowest that no other has, in the order of the files
+  std::string file = {};
+  AlignedClock clock = {};
+  /// By what its clock must be moved at the start of its recording, to be that of the lowest rank. Where a recording does not know the time
+  /// of day: by what the times since its start must be moved.
+  Nanoseconds clock_offset{0};
+  std::int64_t communications = 0;
+  std::int64_t unmatched = 0;  ///< of them: a partner's recording is there, and holds no counterpart
+  std::int64_t unequal = 0;    ///< of these: the counterpart has another size
+  std::int64_t alone = 0;      ///< of them: no partner's recording is there
+};
+
+struct MergedRanks {
+  Trace trace;
+  std::vector<MergedRank> ranks;  ///< by rank
+  std::vector<int> missing;       ///< ranks of the job, or of a group that took part, without a recording
+};
+
+/// Merges the recordings of the processes of one job, one per rank, into one trace on the clock of the lowest rank.
+///
+/// Devices are named RANK@DEVICE. What processes did together starts when the last of them has come to it: until then the others waited.
+///
+///     recorded   rank 0  [ compute ][ all-reduce, waiting          ]     merged   [ compute ]   idle     [ all-reduce ]
+///                rank 1  [ compute           ][ all-reduce         ]              [ compute           ]  [ all-reduce ]
+///
+/// - A send and its receive become one copy, from when both have begun to the end of the receive. A kernel that only sends and receives,
+///   and all of whose messages meet, is gone then; any other keeps its time.
+/// - An event of no length ("arrival") marks when a process came to a collective. Edges: last computation before it -> arrival -> the
+///   collective on every other process. A message follows its sender's last computation.
+/// - A computation waits for a communication if its device was idle when that ended.
+/// - Tags: the step; the stage, in the order in which the ranks that exchange messages first receive one; the replica, by lowest rank; in
+///   place of the micro-batch how many computations between communications the device had before in the step.
+/// - In recordings that describe no communication, NCCL kernels stand for them (communications_of_kernels).
+/// - Steps that all recordings have; each lasts from its first start to its last end.
+/// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there.
+///
+/// Throws Error (usage): two recordings of one rank, more than 4096 devices together.
+[[nodiscard]] MergedRanks merge_ranks(std::vector<RankRecording> recordings);
+
+/// Communications of a recording that does not describe them: its NCCL kernels, each of the group of all processes. The kernels of sends
+/// and receives do not name their partner: they are left out but for `two_ranks`, where it is the other one.
+[[nodiscard]] std::vector<Communication> communications_of_kernels(const Trace& trace, bool two_ranks);
+
+}  // namespace mptune::profiler

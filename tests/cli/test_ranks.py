@@ -1,0 +1,144 @@
+import gzip
+import json
+import os
+import sqlite3
+
+import jsonschema
+
+from harness import CommandTest, schema
+
+OFFSET_US = 2345.678
+DRIFT = 3e-5
+STEPS = 10
+SLOW_US = 130  # rank 1; rank 0 takes 100
+
+
+class Ranks(CommandTest):
+    """Kineto traces of the ranks of one job, on clocks of their own."""
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, value):
+        opener = gzip.open if name.endswith(".gz") else open
+        with opener(self.path(name), "wt") as file:
+            json.dump(value, file)
+        return name
+
+    def rank(self, rank, name=None, change=lambda rows: None, info=True, described=True):
+        """Data parallelism: a computation, then the sum of gradients, which takes 20 us once both have come."""
+        def own(us):
+            return (us - OFFSET_US) / (1 + DRIFT) if rank == 1 else us
+        rows, call = [], 100
+        def row(category, text, start, end, device=None, **args):
+            rows.append({"ph": "X", "cat": category, "name": text, "pid": 9, "tid": 7, "ts": round(own(start), 3), "dur": round(own(end) - own(start), 3),
+                         "args": {**({} if device is None else {"device": 0, "stream": device}), **args}})
+        for step in range(STEPS):
+            start = 10000 + 1000 * step
+            came = start + 50 + (100 if rank == 0 else SLOW_US)
+            ends = start + 50 + max(100, SLOW_US) + 20
+            row("user_annotation", f"ProfilerStep#{step}", start, start + 45)
+            for text, begins, stops, stream in (("gemm", start + 50, came, 7), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", came, ends, 20)):
+                call += 1
+                args = {"Collective name": "allreduce", "In msg nelems": 256, "Out msg nelems": 256, "dtype": "Float", "Group size": 2, "Process Group Name": "0",
+                        "Process Group Ranks": "[0, 1]", "Seq": step} if stream == 20 and described else {}
+                row("cuda_runtime", "cudaLaunchKernel", start + 10 + stream, start + 12 + stream, correlation=call)
+                row("kernel", text, begins, stops, device=stream, correlation=call, **args)
+        change(rows)
+        value = {"baseTimeNanoseconds": 1700000000000000000, "traceEvents": rows}
+        if info:
+            value["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
+        return self.write(name or f"rank{rank}.json", value)
+
+    def imported(self, *names, code=0):
+        done = self.mptune("--json", "import", *names)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        value = json.loads(done.stdout)
+        jsonschema.validate(value, schema("import"))
+        return value
+
+    def test_clock_and_straggler_are_found(self):
+        value = self.imported(self.rank(1, "b.json.gz"), self.rank(0, "a.json"))
+        first, second = value["ranks"]
+        self.assertEqual((first["rank"], first["file"], first["clock_source"]), (0, "a.json", "reference"))
+        self.assertEqual((second["rank"], second["clock_source"], second["communications"], second["without_counterpart"]), (1, "communications", STEPS, 0))
+        self.assertAlmostEqual(second["clock_offset_s"] * 1e6, 10000 - (10000 - OFFSET_US) / (1 + DRIFT), delta=1)
+        self.assertAlmostEqual(second["clock_drift"], DRIFT, delta=1e-6)
+        self.assertLess(second["clock_error_s"], 1e-6)
+        self.assertEqual(value["missing_ranks"], [])
+        self.assertEqual([device["device"] for device in value["devices"]], ["0@cuda:0", "1@cuda:0"])
+        waits, slow = value["devices"]
+        self.assertAlmostEqual(waits["idle"]["straggler"] * 1e6, SLOW_US - 100, delta=1)
+        self.assertAlmostEqual(slow["idle"]["straggler"] * 1e6, 0, delta=1)
+        text = self.succeed("import", "b.json.gz", "a.json")
+        self.assertRegex(text, r"(?m)^1 +b\.json\.gz +.*drift \+30 ppm")
+
+    def test_ranks_without_numbers_are_numbered_and_said(self):
+        value = self.imported(self.rank(0, "x.json", info=False), self.rank(1, "y.json", info=False))
+        self.assertEqual([(rank["rank"], rank["rank_assumed"], rank["file"]) for rank in value["ranks"]], [(0, True, "x.json"), (1, True, "y.json")])
+        self.assertIn("0 (assumed)", self.succeed("import", "x.json", "y.json"))
+
+    def test_kernels_stand_for_what_is_not_described(self):
+        value = self.imported(self.rank(0, described=False), self.rank(1, described=False))
+        self.assertEqual(value["ranks"][1]["communications"], STEPS)
+        self.assertAlmostEqual(value["ranks"][1]["clock_drift"], DRIFT, delta=1e-6)
+
+    def export(self, name, offset_us):
+        """An export of Nsight Systems: a kernel, then the sum of gradients, in each of some steps of 1 ms."""
+        with sqlite3.connect(self.path(name)) as database:
+            database.executescript(
+                "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT); INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL');"
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,"
+                " correlationId INTEGER, globalPid INTEGER, shortName INTEGER);")
+            for i in range(STEPS):
+                start = 1000 * (1000 * i + offset_us)
+                for begins, ends, kernel in ((0, 100, 1), (100 if offset_us else SLOW_US, 200, 2)):
+                    database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 1, ?, ?, 1, ?)", (start + 1000 * begins, start + 1000 * ends, 6 + kernel, 10 * i + kernel, kernel))
+        return name
+
+    def test_exports_of_nsight_systems_are_merged_by_their_kernels(self):
+        value = self.imported(self.export("a.sqlite", 0), self.export("b.sqlite", 400))
+        self.assertEqual([rank["communications"] for rank in value["ranks"]], [STEPS, STEPS])
+        self.assertLess(value["ranks"][1]["clock_error_s"], 1e-6)
+        self.assertAlmostEqual(value["ranks"][1]["clock_offset_s"], -400e-6, delta=1e-6)
+
+    def test_a_missing_rank_is_named(self):
+        def third(rows):
+            for row in rows:
+                if "Process Group Ranks" in row["args"]:
+                    row["args"]["Process Group Ranks"] = "[0, 1, 5]"
+        value = self.imported(self.rank(0, change=third), self.rank(1, change=third))
+        self.assertEqual(value["missing_ranks"], [5])
+        self.assertIn("no file of rank 5", self.succeed("import", "rank0.json", "rank1.json"))
+
+    def test_what_has_no_counterpart_is_said(self):
+        def less(rows):
+            del rows[-4:]
+        self.rank(0)
+        self.rank(1, change=less)
+        done = self.mptune("import", "rank0.json", "rank1.json")
+        self.assertIn(f"{STEPS}, 1 without counterpart", done.stdout)
+
+    def test_files_that_make_no_job_are_refused(self):
+        self.rank(0)
+        self.fails(2, ["it is of rank 0, as is", "one file of every rank"], "import", "rank0.json", "rank0.json")
+        self.fails(2, ["missing.json"], "import", "rank0.json", "missing.json")
+        self.write("timeline.json", [{"ph": "X", "name": "forward-compute", "pid": 0, "tid": 1, "ts": 1, "dur": 1, "args": {"step": 0}}])
+        self.fails(2, ["holds all ranks", "give it alone"], "import", "rank0.json", "timeline.json")
+        with open(self.path("rank0.json")) as file:
+            whole = file.read()
+        with open(self.path("cut.json"), "w") as file:
+            file.write(whole[:2000])
+        self.fails(2, ["cut.json"], "import", "rank0.json", "cut.json")
+
+    def test_odd_descriptions_do_no_harm(self):
+        for key, odd in (("Process Group Ranks", "[0, 1, ..., 63]"), ("Process Group Ranks", "[-1]"), ("Process Group Ranks", 7), ("Seq", -5), ("Seq", 1e300), ("dtype", "Quaternion"),
+                         ("In msg nelems", 9e18), ("Process Group Name", "\x1b[2J"), ("Collective name", "\x1b]0;t\x07" * 1000)):
+            def change(rows, key=key, odd=odd):
+                for row in rows:
+                    if key in row["args"]:
+                        row["args"][key] = odd
+            with self.subTest(key=key, odd=odd):
+                done = self.mptune("import", self.rank(0, change=change), self.rank(1, change=change))
+                self.assertIn(done.returncode, (0, 5), done.stderr)
+                self.assertNotIn("\x1b", done.stdout + done.stderr)
