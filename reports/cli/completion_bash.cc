@@ -90,7 +90,8 @@ std::string bash_completion(const ProgramText& program) {
     names.insert(names.end(), global.begin(), global.end());
     options += "      " + command.name + ") words=" + shell_quoted(join(names, " ")) + " ;;\n";
     for (std::size_t i = 0; i < command.arguments.size(); ++i)
-      arguments[{command.arguments[i].words, command.arguments[i].files}].push_back(command.name + ":" + std::to_string(i));
+      arguments[{command.arguments[i].words, command.arguments[i].files}].push_back(
+          command.name + ":" + (command.arguments[i].repeats ? "*" : std::to_string(i)));
   }
   options += "      '') words=" + shell_quoted(join(global, " ")) + " ;;\n";
   return std::string(kBashBegin) + "  local valued=' " + join({valued.begin(), valued.end()}, " ") + " '\n" + kBashWords +

@@ -64,7 +64,8 @@ std::string option_specs(const OptionText& option, const std::string& indent) {
 
 std::string argument_spec(const OptionText& argument, std::size_t place, const std::string& indent) {
   const std::string optional = argument.required ? ":" : "::";
-  return indent + shell_quoted(std::to_string(place) + optional + escaped(argument.names[0], ":") + ":" + action_of(argument));
+  const std::string which = argument.repeats ? "*:" : std::to_string(place) + optional;
+  return indent + shell_quoted(which + escaped(argument.names[0], ":") + ":" + action_of(argument));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ OptionText option_text_of(CLI::Option& option) {
   text.names = names_of_option(option);
   text.description = option.get_description();
   text.required = option.get_required();
+  text.repeats = option.get_positional() && option.get_items_expected_max() > 1;
   if (!option.get_positional()) {
     text.group = option.get_group();
     text.type = option.get_type_size() == 0 ? "" : option.get_type_name();
@@ -95,7 +96,7 @@ std::string full_name(const CommandText& command) {
 }
 
 std::string label_of(const OptionText& option) {
-  return join(option.names, ",") + (option.type.empty() ? "" : " " + option.type);
+  return join(option.names, ",") + (option.type.empty() ? "" : " " + option.type) + (option.repeats ? " ..." : "");
 }
 
 std::string synopsis_of(const CommandText& command) {

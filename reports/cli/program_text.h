@@ -18,6 +18,7 @@ struct OptionText {
   std::vector<std::string> words;  ///< fixed values
   bool files = false;              ///< a path may be given
   bool required = false;
+  bool repeats = false;  ///< an argument that may be given several times
 };
 
 struct CommandText {
@@ -44,7 +45,7 @@ struct ProgramText {
 
 /// "mptune tune", "mptune" for the program itself.
 [[nodiscard]] std::string full_name(const CommandText& command);
-/// "-o,--output PATH"; of an argument "MODEL".
+/// "-o,--output PATH"; of an argument "MODEL", or "FILE ..." where it repeats.
 [[nodiscard]] std::string label_of(const OptionText& option);
 /// "[OPTIONS] MODEL".
 [[nodiscard]] std::string synopsis_of(const CommandText& command);
