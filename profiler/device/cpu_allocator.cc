@@ -94,27 +94,9 @@ bool MemoryAccount::charge(std::int64_t bytes) {
 
 void MemoryAccount::charge_or_refuse(std::int64_t bytes) {
   if (charge(bytes)) return;
-  ask_for_memory();
+  shortage_.ask();
   const std::int64_t before = current_, cap = cap_;
   if (!charge(bytes)) refuse(bytes, cap > 0 ? c10::str(before, " in use, cap ", cap) : kNoMore);
-}
-
-std::shared_ptr<void> MemoryAccount::when_short(std::function<void()> free_some) {
-  auto asker = std::make_shared<std::function<void()>>(std::move(free_some));
-  const std::lock_guard lock(askers_mutex_);
-  std::erase_if(askers_, [](const auto& gone) { return gone.expired(); });
-  askers_.push_back(asker);
-  return asker;
-}
-
-void MemoryAccount::ask_for_memory() {
-  std::vector<std::shared_ptr<std::function<void()>>> asked;
-  {
-    const std::lock_guard lock(askers_mutex_);
-    for (const auto& asker : askers_)
-      if (auto there = asker.lock()) asked.push_back(std::move(there));
-  }
-  for (const auto& free_some : asked) (*free_some)();
 }
 
 void* MemoryAccount::take_kept(std::size_t block_bytes) {
@@ -154,7 +136,7 @@ void* MemoryAccount::block_in_need(std::size_t block_bytes) {
     for (MemoryAccount& account : accounts().all) all.push_back(&account);
   }
   for (MemoryAccount* account : all) {
-    account->ask_for_memory();
+    account->shortage_.ask();
     account->free_kept(0);
   }
   malloc_trim(0);

@@ -8,7 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "profiler/device/memory_shortage.h"
 
 namespace mptune {
 
@@ -31,7 +34,7 @@ class MemoryAccount {
   [[nodiscard]] std::int64_t cap_bytes() const { return cap_; }
   /// While the result lives, `free_some` is called before an allocation is refused, in the thread that allocates: it frees tensors and
   /// allocates none.
-  [[nodiscard]] std::shared_ptr<void> when_short(std::function<void()> free_some);
+  [[nodiscard]] std::shared_ptr<void> when_short(std::function<void()> free_some) { return shortage_.when_short(std::move(free_some)); }
   /// Size of the last allocation that failed, because of the cap or because the machine has no memory left; 0: none.
   [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
 
@@ -43,7 +46,6 @@ class MemoryAccount {
   friend class AccountingAllocator;
   [[nodiscard]] bool charge(std::int64_t bytes);
   void charge_or_refuse(std::int64_t bytes);
-  void ask_for_memory();
   void* take_kept(std::size_t block_bytes);
   void free_kept(std::int64_t left);
   [[nodiscard]] bool keeps_more_than_the_cap() const { return cap_ > 0 && current_ + kept_bytes_ > cap_; }
@@ -67,8 +69,7 @@ class MemoryAccount {
   std::atomic<std::int64_t> kept_bytes_{0};        ///< changed under the mutex only
   std::int64_t kept_count_ = 0;
   bool retired_ = false;
-  std::mutex askers_mutex_;
-  std::vector<std::weak_ptr<std::function<void()>>> askers_;
+  profiler::MemoryShortage shortage_;
 };
 
 /// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread.

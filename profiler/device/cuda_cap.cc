@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -21,16 +22,14 @@ class CappedAllocator final : public caching::CUDAAllocator {
   explicit CappedAllocator(caching::CUDAAllocator& inner) : inner_(inner) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    require(bytes);
-    return inner_.allocate(bytes);
+    return allocated(current_account(c10::cuda::current_device()), bytes, [&] { return inner_.allocate(bytes); });
   }
   void* raw_alloc(std::size_t bytes) override {
-    require(bytes);
-    return inner_.raw_alloc(bytes);
+    return allocated(current_account(c10::cuda::current_device()), bytes, [&] { return inner_.raw_alloc(bytes); });
   }
   void* raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) override {
-    require(account_of(c10::cuda::current_device(), stream), bytes);
-    return inner_.raw_alloc_with_stream(bytes, stream);
+    CudaAccount* account = account_of(c10::cuda::current_device(), stream);
+    return allocated(account, bytes, [&] { return inner_.raw_alloc_with_stream(bytes, stream); });
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return inner_.raw_deleter(); }
@@ -102,14 +101,26 @@ class CappedAllocator final : public caching::CUDAAllocator {
   std::string name() override { return inner_.name(); }
 
  private:
-  void require(std::size_t bytes) { require(current_account(c10::cuda::current_device()), bytes); }
+  template <class Allocate>
+  std::invoke_result_t<Allocate> allocated(CudaAccount* account, std::size_t bytes, const Allocate& allocate) {
+    if (account == nullptr) return allocate();
+    require(*account, static_cast<std::int64_t>(bytes));
+    try {
+      return allocate();
+    } catch (const c10::OutOfMemoryError&) {
+      // The allocator's lock is free here: what is freed goes back to it, and it empties its cache before it fails again.
+      if (!account->shortage().ask()) throw;
+    }
+    return allocate();
+  }
 
   // Blocks that other streams read are freed late. LibTorch's allocator polls them before it fails, so the cap does the same.
-  void require(CudaAccount* account, std::size_t bytes) {
-    if (account == nullptr) return;
-    const auto asked = static_cast<std::int64_t>(bytes);
-    if (!account->is_within_cap(asked)) inner_.emptyCache({0, 0});
-    account->require(asked);
+  void require(CudaAccount& account, std::int64_t bytes) {
+    if (!account.is_within_cap(bytes)) {
+      account.shortage().ask();
+      inner_.emptyCache({0, 0});
+    }
+    account.require(bytes);
   }
 
   caching::CUDAAllocator& inner_;
@@ -117,7 +128,7 @@ class CappedAllocator final : public caching::CUDAAllocator {
 
 }  // namespace
 
-void enforce_caps() {
+void watch_allocations() {
   static std::once_flag done;
   std::call_once(done, [] {
     static CappedAllocator& allocator = *new CappedAllocator(*caching::get());

@@ -11,7 +11,8 @@ namespace mptune::profiler {
 /// The account of the calling thread's stream of a GPU.
 [[nodiscard]] CudaAccount* current_account(c10::DeviceIndex gpu);
 
-/// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called. Process-wide; further calls do nothing.
-void enforce_caps();
+/// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called, and what an account's MemoryShortage can
+/// free is freed before any allocation fails. Process-wide; further calls do nothing.
+void watch_allocations();
 
 }  // namespace mptune::profiler

@@ -89,6 +89,10 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::int64_t current_bytes() const override { return lanes_.account.current_bytes(); }
   [[nodiscard]] std::int64_t peak_bytes() const override { return lanes_.account.peak_bytes(); }
   void reset_peak() override { lanes_.account.reset_peak(); }
+  [[nodiscard]] std::shared_ptr<void> when_short_of_memory(std::function<void()> free_some) override {
+    watch_allocations();
+    return lanes_.account.shortage().when_short(std::move(free_some));
+  }
   void set_memory_cap(std::int64_t bytes) override { lanes_.account.set_cap_bytes(bytes); }
   [[nodiscard]] std::int64_t memory_cap() const override { return lanes_.account.cap_bytes(); }
   [[nodiscard]] std::int64_t refused_bytes() const override { return lanes_.account.refused_bytes(); }

@@ -59,7 +59,7 @@ void CudaAccount::require(std::int64_t bytes) {
 
 void CudaAccount::set_cap_bytes(std::int64_t bytes) {
   cap_ = bytes;
-  if (bytes > 0) enforce_caps();
+  if (bytes > 0) watch_allocations();
 }
 
 void CudaAccount::begin_anew() {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "profiler/device/memory_shortage.h"
+
 namespace mptune::profiler {
 
 /// Counts bytes of tensors on the streams of one device, as requested, until LibTorch's allocator may reuse them.
@@ -28,6 +30,8 @@ class CudaAccount {
   void charge(std::int64_t bytes);
   void release(std::int64_t bytes) { current_ -= bytes; }
   void refused(std::int64_t bytes) { refused_ = bytes; }
+  /// Is asked before an allocation is refused, for lack of memory or because of the cap.
+  [[nodiscard]] MemoryShortage& shortage() { return shortage_; }
   /// True if `bytes` more stay within the cap.
   [[nodiscard]] bool is_within_cap(std::int64_t bytes) const;
   /// Throws c10::OutOfMemoryError if `bytes` more would exceed the cap.
@@ -39,6 +43,7 @@ class CudaAccount {
   std::atomic<std::int64_t> peak_{0};
   std::atomic<std::int64_t> cap_{0};
   std::atomic<std::int64_t> refused_{0};
+  MemoryShortage shortage_;
 };
 
 /// Charges allocations on `stream` to `account` from now on. `account` must live until the process ends. Requires: LibTorch's CUDA is

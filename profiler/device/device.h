@@ -76,7 +76,7 @@ class Device {
   [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;
   virtual void reset_peak() = 0;
   /// While the result lives, `free_some` is called before the device refuses an allocation, in the thread that allocates: it frees tensors
-  /// and allocates none. Null for a device that does not ask.
+  /// and allocates none. Null for a device without memory of its own.
   [[nodiscard]] virtual std::shared_ptr<void> when_short_of_memory(std::function<void()> /*free_some*/) { return nullptr; }
   /// 0: no cap. Exceeding it throws c10::OutOfMemoryError in the thread that allocates.
   virtual void set_memory_cap(std::int64_t bytes) = 0;

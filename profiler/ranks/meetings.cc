@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -44,7 +45,12 @@ class Matcher {
  public:
   explicit Matcher(const std::vector<RankRecording>& recordings) : recordings_(recordings) {
     for (std::size_t r = 0; r < recordings.size(); ++r) index_of_rank_[recordings[r].rank] = static_cast<int>(r);
-    for (auto* counts : {&result_.unmatched, &result_.alone, &result_.unequal}) counts->assign(recordings.size(), 0);
+    for (auto* counts : {&result_.unmatched, &result_.alone, &result_.unequal, &result_.outside}) counts->assign(recordings.size(), 0);
+    std::map<int, std::size_t> having;
+    for (const RankRecording& recording : recordings)
+      for (const StepWindow& step : recording.trace.steps) ++having[step.step];
+    for (const auto& [step, count] : having)
+      if (count == recordings.size()) common_steps_.insert(step);
   }
 
   Meetings match() && {
@@ -60,10 +66,23 @@ class Matcher {
 
   static bool is_collective(const Communication& one) { return one.kind == Communication::Kind::collective; }
 
-  Topic topic_of(const Communication& one, int rank) const {
+  // Rank of the other process of a message; -1: not known.
+  static int peer_of(const Communication& one, int own) {
+    if (one.peer >= 0 || one.members.size() != 2) return one.peer;
+    return one.members[0] == own ? one.members[1] : one.members[0];
+  }
+
+  Topic topic_of(const Communication& one, int own) const {
     if (is_collective(one)) return {.group = one.group, .operation = one.operation};
     const bool sends = one.kind == Communication::Kind::send;
-    return {.group = one.group, .operation = "", .source = sends ? rank : one.peer, .destination = sends ? one.peer : rank};
+    const int peer = peer_of(one, own);
+    return {.group = one.group, .operation = "", .source = sends ? own : peer, .destination = sends ? peer : own};
+  }
+
+  void count_without_counterpart(const Member& member) {
+    const int step = of(member).step;
+    const bool is_outside = !recordings_[as_index(member.recording)].trace.steps.empty() && !common_steps_.contains(step);
+    ++(!has_partner(member) ? result_.alone : is_outside ? result_.outside : result_.unmatched)[as_index(member.recording)];
   }
 
   void collect(int recording) {
@@ -71,22 +90,23 @@ class Matcher {
     std::map<std::tuple<Topic, std::int64_t, int>, std::int64_t> places;
     for (int c = 0; c < static_cast<int>(of_rank.communications.size()); ++c) {
       const Communication& one = of_rank.communications[as_index(c)];
-      if (!is_collective(one) && one.peer < 0) {
+      if (!is_collective(one) && peer_of(one, of_rank.rank) < 0) {
         ++result_.unmatched[as_index(recording)];
         continue;
       }
       const Topic topic = topic_of(one, of_rank.rank);
-      const int step = one.sequence >= 0 ? -1 : one.step;
-      const std::int64_t place = places[{topic, one.sequence, step}]++;
-      met_[{topic, {one.sequence, step, place}}].push_back({recording, c});
+      const std::int64_t sequence = is_collective(one) ? one.sequence : -1;
+      const int step = sequence >= 0 ? -1 : one.step;
+      const std::int64_t place = places[{topic, sequence, step}]++;
+      met_[{topic, {sequence, step, place}}].push_back({recording, c});
     }
   }
 
   // Whether the recording of another process is there that should hold a counterpart.
   bool has_partner(const Member& member) const {
     const Communication& one = of(member);
-    if (!is_collective(one)) return index_of_rank_.contains(one.peer);
     const int own = recordings_[as_index(member.recording)].rank;
+    if (!is_collective(one)) return index_of_rank_.contains(peer_of(one, own));
     if (one.members.empty()) return recordings_.size() > 1;
     return std::ranges::any_of(one.members, [&](int rank) { return rank != own && index_of_rank_.contains(rank); });
   }
@@ -114,7 +134,7 @@ class Matcher {
     const bool equal = !complete || have_equal_sizes(members);
     if (!complete || !equal) {
       for (const Member& member : members) {
-        ++(has_partner(member) ? result_.unmatched : result_.alone)[as_index(member.recording)];
+        count_without_counterpart(member);
         if (!equal) ++result_.unequal[as_index(member.recording)];
       }
       return;
@@ -126,6 +146,7 @@ class Matcher {
 
   const std::vector<RankRecording>& recordings_;
   std::map<int, int> index_of_rank_;
+  std::set<int> common_steps_;
   std::map<Key, std::vector<Member>> met_;
   Meetings result_;
 };

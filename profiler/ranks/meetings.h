@@ -26,11 +26,15 @@ struct Meetings {
   std::vector<std::int64_t> unmatched;  ///< by recording: a partner's recording is there, and holds no counterpart
   std::vector<std::int64_t> alone;      ///< by recording: no partner's recording is there
   std::vector<std::int64_t> unequal;    ///< by recording: the counterpart has another size; also counted in `unmatched`
+  std::vector<std::int64_t> outside;    ///< by recording: without counterpart, and not of a step that all recordings have
 };
 
 /// Matches the communications of recordings of one job.
-/// - Collectives meet by group, operation and sequence number; sends and receives by group, both ranks and sequence number.
-/// - Where a recording does not know sequence numbers, by the how many-th of their kind they are in their step, else in the recording.
+/// - Collectives meet by group, operation and sequence number; where that is not known, by the how many-th of their kind they are in their
+///   step, else in the recording.
+/// - Sends and receives meet by group, both ranks and order in their step: messages between two processes do not overtake each other. Their
+///   sequence numbers do not count, as PyTorch numbers them on each side for itself.
+/// - In a group of two, the partner of a message is the other one, if the recording does not say it.
 /// - What has another size on the two sides does not meet. Sizes of collectives are not compared: they differ by their nature.
 /// Requires: different ranks, none below 0.
 [[nodiscard]] Meetings find_meetings(const std::vector<RankRecording>& recordings);

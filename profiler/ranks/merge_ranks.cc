@@ -78,6 +78,7 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
     rank.unmatched = meetings.unmatched[r];
     rank.unequal = meetings.unequal[r];
     rank.alone = meetings.alone[r];
+    rank.outside = meetings.outside[r];
   }
   merged.missing = missing_ranks(recordings);
   JoinedTrace joined = join_traces(recordings, clocks);
@@ -85,7 +86,10 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
   join_meetings(joined, recordings, meetings);
   settle_lanes(joined.trace);
   tag_ranks(joined.trace);
-  for (const MergedRank& rank : merged.ranks) joined.trace.quality.unmatched += rank.unmatched;
+  for (const MergedRank& rank : merged.ranks) {
+    joined.trace.quality.unmatched += rank.unmatched;
+    joined.trace.quality.cut_off += rank.outside;
+  }
   joined.trace.quality.untagged = std::ranges::count(joined.trace.events, -1, &Event::tag);
   merged.trace = std::move(joined.trace);
   return merged;

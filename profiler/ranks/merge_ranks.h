@@ -20,9 +20,10 @@ struct MergedRank {
   /// of day: by what the times since its start must be moved.
   Nanoseconds clock_offset{0};
   std::int64_t communications = 0;
-  std::int64_t unmatched = 0;  ///< of them: a partner's recording is there, and holds no counterpart
+  std::int64_t unmatched = 0;  ///< of them: a partner's recording is there, and holds no counterpart, in a step that all have
   std::int64_t unequal = 0;    ///< of these: the counterpart has another size
   std::int64_t alone = 0;      ///< of them: no partner's recording is there
+  std::int64_t outside = 0;    ///< of them: no counterpart, and not of a step that all recordings have
 };
 
 struct MergedRanks {
@@ -47,7 +48,8 @@ struct MergedRanks {
 ///   place of the micro-batch how many computations between communications the device had before in the step.
 /// - In recordings that describe no communication, NCCL kernels stand for them (communications_of_kernels).
 /// - Steps that all recordings have; each lasts from its first start to its last end.
-/// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there.
+/// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there, `quality.cut_off` those among
+///   them that are not of a step that all recordings have.
 ///
 /// Throws Error (usage): two recordings of one rank, more than 4096 devices together.
 [[nodiscard]] MergedRanks merge_ranks(std::vector<RankRecording> recordings);

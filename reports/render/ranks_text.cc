@@ -46,6 +46,7 @@ std::string communications_text(const MergedRank& rank) {
   std::string text = std::to_string(rank.communications);
   if (rank.unmatched > 0) text += fmt::format(", {} without counterpart", rank.unmatched);
   if (rank.unequal > 0) text += fmt::format(" ({} of another size)", rank.unequal);
+  if (rank.outside > 0) text += fmt::format(", {} beyond the common steps", rank.outside);
   if (rank.alone > 0) text += fmt::format(", {} with ranks that have no file", rank.alone);
   return text;
 }
@@ -99,6 +100,7 @@ void put_ranks(planner::Json& json, const MergedRanks& merged) {
                              {"communications", rank.communications},
                              {"without_counterpart", rank.unmatched},
                              {"of_unequal_size", rank.unequal},
+                             {"beyond_common_steps", rank.outside},
                              {"with_missing_ranks", rank.alone}});
   }
   json["missing_ranks"] = merged.missing;

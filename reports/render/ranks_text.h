@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "planner/plan_file.h"
+#include "planner/plan_json.h"
 #include "profiler/ranks/merge_ranks.h"
 #include "reports/render/style.h"
 

@@ -2,8 +2,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <future>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "profiler/base/index.h"
 #include "profiler/device/copy_lane.h"
@@ -261,6 +265,31 @@ TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {
   profiler::DeviceWorker other(device("cuda:0/2of2"));
   EXPECT_NO_THROW(other.run([&] { (void)other.device().empty_like(at::empty({1'000'000}, at::kMeta)); })) << "the cap of another part";
   worker.device().set_memory_cap(0);
+}
+
+TEST_F(GpuMemory, WhatCanBeFreedIsFreedBeforeARefusal) {
+  profiler::DeviceWorker worker(device("cuda:0"));
+  profiler::Device& gpu = worker.device();
+  std::vector<at::Tensor> spare;
+  int asked = 0;
+  const std::shared_ptr<void> asker = gpu.when_short_of_memory([&] {
+    ++asked;
+    spare.clear();
+  });
+  const auto add = [&](std::int64_t bytes) {
+    worker.run([&] {
+      at::Tensor tensor = gpu.empty_like(at::empty({bytes}, at::device(at::kMeta).dtype(at::kByte)));
+      spare.push_back(std::move(tensor));
+    });
+  };
+  gpu.set_memory_cap(gpu.current_bytes() + 1'500'000);
+  add(1'000'000);
+  EXPECT_NO_THROW(add(1'000'000)) << "the cap is reached";
+  EXPECT_EQ(asked, 1);
+  gpu.set_memory_cap(0);
+  constexpr int kMostGibibytes = 4096;
+  for (int i = 0; asked == 1 && i < kMostGibibytes; ++i) EXPECT_NO_THROW(add(std::int64_t{1} << 30)) << "the GPU has no more";
+  EXPECT_EQ(asked, 2);
 }
 
 TEST_F(GpuMemory, GpuWithoutMemoryIsARefusalOfTheSameType) {
