@@ -120,11 +120,10 @@ TEST(UniformSearch, FindsTheBestOfAllPlans) {
     const double least_s = AllPlans(drawn.space, drawn.topology, drawn.profile).least_s();
     ASSERT_FALSE(result.ranked.empty());
     EXPECT_LE(result.lower_bound_s, least_s + 1e-12) << round;
-    // The sum over replicas is bounded by a line, so cuts may differ by what that leaves out.
-    EXPECT_LE(result.ranked.front().prediction.step_s, least_s * 1.01) << round;
-    RecordProperty("x", 0); printf("%d %.6f %.6f\n", round, result.ranked.front().prediction.step_s / least_s, result.lower_bound_s/least_s);
+    EXPECT_LE(result.ranked.front().prediction.step_s, least_s + 1e-12) << round;
     EXPECT_GE(result.ranked.front().prediction.step_s, least_s - 1e-12) << round;
-    EXPECT_GE(result.lower_bound_s, least_s * 0.9) << round;
+    // The sum over replicas is bounded by a line below its cost.
+    EXPECT_GE(result.lower_bound_s, least_s * 0.95) << round;
   }
 }
 
@@ -160,6 +159,7 @@ TEST(UniformSearch, FitsCapsByRecomputation) {
   for (int round = 0; round < 30; ++round) {
     Case drawn = draw(random, false);
     for (ProfileLayer& layer : drawn.profile.layers) layer.parameters_bytes = 100;
+    for (LayerEdge& edge : drawn.profile.edges) edge.bytes_per_sample = 100;
     const SearchResult free = search_uniform(drawn.space, drawn.topology, drawn.profile);
     const auto& peaks = free.ranked.front().prediction.peak_bytes;
     const Plan& fastest = free.ranked.front().plan;
