@@ -52,11 +52,21 @@ std::int64_t smallest_cap(const Plan& plan, const CostModel& cost) {
 
 }  // namespace
 
+std::string describe_on_paper(const Plan& plan) {
+  const std::size_t replicas = plan.stages.front().devices.size();
+  const auto alike = [&](const Stage& stage) { return stage.devices.size() == replicas; };
+  if (plan.num_stages() < 2 || replicas < 2 || !std::ranges::all_of(plan.stages, alike)) return describe(plan);
+  const bool recomputes = std::ranges::any_of(plan.stages, [](const Stage& stage) { return recomputed_count(stage) > 0; });
+  return "pipeline of " + std::to_string(plan.num_stages()) + " stages, " + std::to_string(replicas) + " replicas of each, " +
+         plan.schedule + ", " + std::to_string(plan.num_microbatches()) + " micro-batches of " +
+         std::to_string(plan.microbatch_sizes.front()) + (recomputes ? ", recomputing" : "");
+}
+
 TopologyReport build_topology_report(const Candidate& candidate, const CostModel& cost, const planner::Topology& topology) {
   const Plan& plan = candidate.plan;
   TopologyReport report;
   report.title = cost.profile().model + ": " + std::to_string(plan.global_batch_size()) + " samples on " + planner::describe(topology);
-  report.description = describe(plan);
+  report.description = describe_on_paper(plan);
   report.devices = topology.device_count();
   report.hosts = topology.host_count();
   report.used = static_cast<int>(plan.devices.size());

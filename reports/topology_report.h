@@ -49,6 +49,9 @@ struct TopologyReport {
   std::vector<std::string> notes;
 };
 
+/// "pipeline of 16 stages, 32 replicas of each, 1f1b, 512 micro-batches of 1"; of other plans what describe() says.
+[[nodiscard]] std::string describe_on_paper(const Plan& plan);
+
 /// The report of one plan. Requires: a valid plan on devices that `cost` prices with a network.
 [[nodiscard]] TopologyReport build_topology_report(const Candidate& candidate, const CostModel& cost, const planner::Topology& topology);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "planner/cost/all_reduce.h"
 #include "planner/topology/topology_profile.h"
@@ -71,8 +72,48 @@ Profile PipelineCost::priced(const Profile& profile, const Topology& topology, c
 }
 
 PipelineCost::PipelineCost(const Profile& profile, const Topology& topology, const UniformShape& shape, const std::string& where)
-    : devices(placed(shape, topology)), cost(priced(profile, topology, devices, where)), bound(cost) {
+    : devices(placed(shape, topology)), cost(priced(profile, topology, devices, where)), bound(cost), between_(topology.between) {
   names = names_of(cost.profile());
+  if (topology.shared_per_host) sends_ = sends_of(devices, topology);
+}
+
+std::vector<PipelineCost::Sends> PipelineCost::sends_of(const std::vector<std::vector<int>>& devices, const Topology& topology) {
+  const std::vector<TopologyDevice> all = devices_of(topology);
+  std::vector<Sends> by_host(as_index(topology.host_count()));
+  for (const std::vector<int>& pipeline : devices) {
+    for (std::size_t s = 1; s < pipeline.size(); ++s) {
+      const int front = all[as_index(pipeline[s - 1])].host;
+      const int back = all[as_index(pipeline[s])].host;
+      if (front == back) continue;
+      ++by_host[as_index(front)].outputs;
+      ++by_host[as_index(back)].gradients;
+    }
+  }
+  const auto order = [](const Sends& a, const Sends& b) { return std::pair(a.outputs, a.gradients) < std::pair(b.outputs, b.gradients); };
+  std::ranges::sort(by_host, order);
+  const auto same = [](const Sends& a, const Sends& b) { return a.outputs == b.outputs && a.gradients == b.gradients; };
+  const auto repeated = std::ranges::unique(by_host, same);
+  by_host.erase(repeated.begin(), repeated.end());
+  return by_host;
+}
+
+std::int64_t PipelineCost::queued_ns(int microbatches, int samples) const {
+  if (sends_.empty() || cost.layers() < 2) return 0;
+  std::int64_t output = std::numeric_limits<std::int64_t>::max();
+  std::int64_t gradient = output;
+  for (int layer = 1; layer < cost.layers(); ++layer) {
+    if (!cost.may_cut(layer)) continue;
+    output = std::min(output, cost.boundary_bytes(layer, samples, false));
+    gradient = std::min(gradient, cost.boundary_bytes(layer, samples, true));
+  }
+  // Each copy takes whole nanoseconds.
+  const auto seconds = [&](std::int64_t bytes) {
+    return std::max(0.0, between_.latency_s + static_cast<double>(bytes) / between_.bytes_per_second - 1e-9);
+  };
+  double most = 0;  // without gradients, no copy comes back
+  for (const Sends& sends : sends_)
+    most = std::max(most, sends.outputs * seconds(output) + (gradient > 0 ? sends.gradients * seconds(gradient) : 0));
+  return static_cast<std::int64_t>(most * microbatches * 1e9);
 }
 
 }  // namespace mptune::planner

@@ -157,10 +157,11 @@ class UniformSearch {
     const UniformShape& shape = shapes_[as_index(at.order)];
     if (!parameters_fit(shape)) return;
     PipelineCost& pipeline = pipeline_of(shape);
+    const std::int64_t queued_ns = pipeline.queued_ns(shape.microbatches, sizes_of(shape).front());
     for (int schedule = 0; schedule < static_cast<int>(space_.schedules.size()); ++schedule) {
       const bool splits = splits_backward(schedule);
       const FamilyBound::Bound bound = pipeline.bound.of(one_device_each(shape), sizes_of(shape), splits);
-      const std::int64_t ns = backbone_ ? std::max(at.ns, less_rounding(bound.step_ns)) : at.ns;
+      const std::int64_t ns = backbone_ ? std::max({at.ns, less_rounding(bound.step_ns), queued_ns}) : at.ns;
       worked_ += actions_of(shape);
       if (ns < best_ns_) try_cuts(shape, pipeline, bound.cuts, schedule);
       queue_.push({ns, at.order, schedule, kFirstCutNodes});
@@ -215,20 +216,24 @@ class UniformSearch {
     consider(shape, pipeline, std::move(plan));
   }
 
-  // A plan of one pipeline that is worth simulating on all devices, if its own step is below the best.
+  // Simulates a plan of one pipeline, and on all devices if that is not slower than the plans that are kept. Recomputation makes no plan
+  // faster: choosing it costs many simulations, so it is done only for what may be the best.
   void consider(const UniformShape& shape, PipelineCost& pipeline, Plan plan) {
     plan.options = options_in(pipeline.cost.variant(), pipeline.cost.profile().precision, plan.devices);
-    plan = fitting(std::move(plan), pipeline);
-    ++simulated_;
-    worked_ += actions_of(shape);
-    const auto step_ns = std::llround(predict(plan, pipeline.cost).step_s * 1e9);
-    if (less_rounding(step_ns) >= worst_kept_ns()) return;
-    evaluate(shape, pipeline, plan);
+    const std::vector<std::int64_t> caps = caps_of(pipeline);
+    const Prediction alone = predicted(shape, pipeline, plan);
+    if (less_rounding(ns_of(alone)) >= std::min(worst_kept_ns(), slowest_listed_ns())) return;
+    if (excess(alone.peak_bytes, caps) <= 0) return evaluate(shape, pipeline, plan);
+    if (less_rounding(ns_of(alone)) < best_ns_) evaluate(shape, pipeline, recomputing(std::move(plan), pipeline, caps));
   }
 
-  Plan fitting(Plan plan, const PipelineCost& pipeline) {
-    const std::vector<std::int64_t> caps = caps_of(pipeline);
-    if (excess(pipeline.cost.peak_bytes(plan), caps) <= 0) return plan;
+  Prediction predicted(const UniformShape& shape, const PipelineCost& pipeline, const Plan& plan) {
+    ++simulated_;
+    worked_ += actions_of(shape);
+    return predict(plan, pipeline.cost);
+  }
+
+  Plan recomputing(Plan plan, const PipelineCost& pipeline, const std::vector<std::int64_t>& caps) {
     for (Stage& stage : plan.stages) stage.recompute = {};
     LeastRecompute least = with_least_recompute(std::move(plan), caps, pipeline.cost, Effort::quick);
     worked_ += least.worked;
@@ -248,8 +253,8 @@ class UniformSearch {
     worked_ += actions_of(shape) * shape.replicas;
     candidate.prediction = predict(candidate.plan, cost_);
     if (!fits(candidate)) return;
-    if (ns_of(candidate) < best_ns_) {
-      best_ns_ = ns_of(candidate);
+    if (ns_of(candidate.prediction) < best_ns_) {
+      best_ns_ = ns_of(candidate.prediction);
       if (space_.improved) space_.improved(candidate);
     }
     keep(std::move(candidate));
@@ -280,10 +285,14 @@ class UniformSearch {
     result_.smallest_excess_device = device;
   }
 
-  static std::int64_t ns_of(const Candidate& candidate) { return std::llround(candidate.prediction.step_s * 1e9); }
+  static std::int64_t ns_of(const Prediction& prediction) { return std::llround(prediction.step_s * 1e9); }
+  static std::int64_t step_ns(const Candidate& candidate) { return ns_of(candidate.prediction); }
+
+  // Plans far from the best are no alternatives to it.
+  [[nodiscard]] std::int64_t slowest_listed_ns() const { return best_ns_ == kUnlimitedNs ? kUnlimitedNs : best_ns_ + best_ns_ / 4; }
 
   [[nodiscard]] std::int64_t worst_kept_ns() const {
-    return static_cast<int>(kept_.size()) < space_.keep ? kUnlimitedNs : ns_of(kept_.back());
+    return static_cast<int>(kept_.size()) < space_.keep ? kUnlimitedNs : step_ns(kept_.back());
   }
 
   // Of plans of the same shape and schedule, the fastest.
@@ -293,9 +302,9 @@ class UniformSearch {
              other.plan.microbatch_sizes == candidate.plan.microbatch_sizes && other.plan.num_stages() == candidate.plan.num_stages();
     };
     const auto known = std::ranges::find_if(kept_, alike);
-    if (known != kept_.end() && ns_of(*known) <= ns_of(candidate)) return;
+    if (known != kept_.end() && step_ns(*known) <= step_ns(candidate)) return;
     if (known != kept_.end()) kept_.erase(known);
-    kept_.insert(std::ranges::upper_bound(kept_, ns_of(candidate), {}, ns_of), std::move(candidate));
+    kept_.insert(std::ranges::upper_bound(kept_, step_ns(candidate), {}, step_ns), std::move(candidate));
     if (static_cast<int>(kept_.size()) > space_.keep) kept_.pop_back();
   }
 

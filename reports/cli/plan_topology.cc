@@ -15,7 +15,6 @@
 #include "reports/cli/progress.h"
 #include "reports/cli/search_limit.h"
 #include "reports/cli/topology_input.h"
-#include "reports/plan_report.h"
 #include "reports/render/topology_text.h"
 #include "tuner/live/interrupt.h"
 
@@ -97,6 +96,21 @@ std::string bound_words(const planner::UniformSpace& space) {
   return "plans of equal replicas and equal micro-batches, " + join(space.schedules, " or ");
 }
 
+/// How an alternative differs: names of hundreds of devices say nothing.
+std::string compared_on_paper(const Candidate& best, const Candidate& other) {
+  return fmt::format("{} slower: {}", format_percent(other.prediction.step_s / best.prediction.step_s - 1), describe_on_paper(other.plan));
+}
+
+/// With the words of plans on paper.
+planner::Json paper_search_json(const SearchResult& result, const Profile& on_paper, double search_s, const std::string& path) {
+  planner::Json json = searched_plan_json(result, {}, on_paper, search_s, path);
+  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
+    json["alternatives"][i - 1]["description"] = describe_on_paper(result.ranked[i].plan);
+    json["alternatives"][i - 1]["reason"] = compared_on_paper(result.ranked.front(), result.ranked[i]);
+  }
+  return json;
+}
+
 planner::Json memory_rows_json(const Plan& plan, const Prediction& prediction, const CostModel& cost) {
   std::vector<MemoryRow> rows;
   const std::vector<int> indices = cost.device_indices(plan.devices);
@@ -123,7 +137,7 @@ int plan_on_topology(const TopologyCommand& command, const Session& session) {
   const double search_s = search.limit.elapsed_s();
   const Candidate& best = search.result.ranked.front();
   const std::string now = utc_text(std::chrono::system_clock::now());
-  save_plan_file(planner::found_plan_file(search.result, input.on_paper, now, compared_with), path, command.output.force);
+  save_plan_file(planner::found_plan_file(search.result, input.on_paper, now, compared_on_paper), path, command.output.force);
   const CostModel cost(input.on_paper, best.plan);
   TopologyReport report = build_topology_report(best, cost, input.topology);
   report.lower_bound_s = search.result.lower_bound_s;
@@ -132,7 +146,7 @@ int plan_on_topology(const TopologyCommand& command, const Session& session) {
   report.notes.push_back(fmt::format("{} plans simulated in {}", format_count(search.result.simulated), format_seconds(search_s)));
   for (const std::string& assumption : input.assumed) report.notes.push_back("assumed " + assumption);
   report.notes.push_back("plan    " + path);
-  planner::Json json = searched_plan_json(search.result, {}, input.on_paper, search_s, path);
+  planner::Json json = paper_search_json(search.result, input.on_paper, search_s, path);
   json["memory"] = memory_rows_json(best.plan, best.prediction, cost);
   json["assumed"] = input.assumed;
   json["topology"] = topology_json(report);
