@@ -385,7 +385,8 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
       "  {\"schema\": \"mptune.topology/1\",\n"
       "   \"hosts\": [{\"name\": \"node\", \"count\": 64, \"devices\": 8, \"memory\": \"80GiB\",\n"
       "              \"link\": {\"bandwidth\": \"300GB/s\", \"latency\": \"5us\"}}],\n"
-      "   \"between_hosts\": {\"bandwidth\": \"25GB/s\", \"latency\": \"10us\", \"shared\": \"device\"}}\n\n"
+      "   \"between_hosts\": {\"bandwidth\": \"25GB/s\", \"latency\": \"10us\",\n"
+      "                     \"shared\": \"device\"}}\n\n"
       "Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json\n"
       "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8\n"
       "  mptune plan resnet50.sqlite --topology cluster.json --batch 4096");

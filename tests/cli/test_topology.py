@@ -24,12 +24,12 @@ class Topology(CommandTest):
     def test_plan_is_a_plan_file_on_the_topologys_devices(self):
         self.write()
         planned = self.plan("--batch", "64")
-        names = {f"{host}@cpu:{index}" for host in range(4) for index in range(2)}
+        names = {f"{host}@sleep:{index}" for host in range(4) for index in range(2)}
         self.assertLessEqual(set(planned["plan"]["devices"]), names)
         self.assertGreaterEqual(planned["gap"], 0)
         self.assertGreater(planned["lower_bound_s"], 0)
         self.assertEqual(planned["topology"]["devices"], 8)
-        self.assertRegex(planned["assumed"][0], "as fast as cpu/1 of the profile, alone; links as the topology says")
+        self.assertRegex(planned["assumed"][0], "as fast as sleep of the profile, alone; links as the topology says")
         simulated = self.result("simulate", "simulate", "--plan", "paper.plan.json", "--profile", "profile.sqlite", "--topology", "paper.json")
         self.assertEqual(simulated["predicted"], planned["predicted"])
         self.assertEqual(simulated["topology"]["gradient_sum"], planned["topology"]["gradient_sum"])
@@ -47,7 +47,7 @@ class Topology(CommandTest):
         self.assertEqual(planned["plan"]["num_stages"], 2)
         self.assertEqual(planned["plan"]["num_microbatches"], 16)
         self.assertEqual(planned["plan"]["schedule"]["name"], "gpipe")
-        self.fails(3, ["no plan fits", "needs", "more on 0@cpu:0"], "plan", "profile.sqlite", "--topology", "paper.json", "--memory", "10kB",
+        self.fails(3, ["no plan fits", "needs", "more on 0@sleep:0"], "plan", "profile.sqlite", "--topology", "paper.json", "--memory", "10kB",
                    "-o", "paper.plan.json", "--force")
         done = self.mptune("simulate", "--plan", "paper.plan.json", "--profile", "profile.sqlite", "--topology", "paper.json", "--memory", "10kB")
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -92,7 +92,7 @@ class Topology(CommandTest):
         self.fails(2, ["hosts[0].count is not from 1"], *ask, self.write(hosts=[{**NODE, "count": 0}]))
         self.fails(2, ["hosts[0].link is missing"], *ask, self.write(hosts=[{"name": "a", "count": 1, "devices": 2}]))
         self.fails(2, ["control character"], *ask, self.write(hosts=[{**NODE, "name": "\x1b[31m"}]))
-        self.fails(2, ["like 'tpu'", "cpu/1"], *ask, self.write(hosts=[{**NODE, "like": "tpu"}]))
+        self.fails(2, ["like 'tpu'", "classes (sleep)"], *ask, self.write(hosts=[{**NODE, "like": "tpu"}]))
         self.fails(2, ["another version"], *ask, self.write(schema="mptune.topology/2"))
         with open(os.path.join(self.folder, "cut.json"), "w", encoding="utf-8") as file:
             file.write('{"schema": "mptune.topology/1", "hosts": [')
