@@ -3,10 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 
@@ -15,6 +12,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/whole_file.h"
 
 namespace mptune {
 namespace {
@@ -139,16 +137,7 @@ void check_schema(const JsonField& file) {
 }
 
 std::string read_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    throw Error(std::string("can't open: ") + std::strerror(errno), path, "name an existing plan file");
-  if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "name a plan file");
-  if (status.st_size > kLargestFile) throw Error("larger than 64 MiB", path, "name a plan file");
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(as_index(status.st_size), '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream) throw Error("can't be read", path, "check its permissions and the disk", ExitCode::environment);
-  return text;
+  return read_whole_file(path, kLargestFile, "plan file");
 }
 
 bool is_plan_file(const std::string& path) {

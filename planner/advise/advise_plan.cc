@@ -119,6 +119,8 @@ class Changes {
       link.bytes_per_second *= 2;
       for (LinkPoint& point : link.curve) point.seconds = std::min(point.seconds, (link.latency_s + point.seconds) / 2);
     }
+    for (NetworkLink& link : profile.network.within) link.bytes_per_second *= 2;
+    profile.network.between.bytes_per_second *= 2;
     return Change{predict(plan_, CostModel(profile, plan_)).step_s, -1, FasterLinks{}};
   }
 

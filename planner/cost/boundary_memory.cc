@@ -12,7 +12,10 @@ BoundaryMemory::BoundaryMemory(const DeviceRow& row, const CostModel& cost)
       cost_(cost),
       index_(cost.device_index(row.plan().devices[as_index(row.device())])),
       flows_(stage_flows(cost, row.plan().stages)),
-      offloaded_(offloaded(row.plan(), row.device())) {}
+      offloaded_(offloaded(row.plan(), row.device())) {
+  const auto here = [&](int s) { return std::ranges::count(row.stage(s).devices, row.device()) > 0; };
+  std::erase_if(flows_, [&](const StageFlow& flow) { return !here(flow.front) && !here(flow.back); });
+}
 
 // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
 // backwards. A gradient, as soon as the producer has run the forwards that precede its backward; those wait for this device's forwards.
@@ -79,9 +82,10 @@ std::int64_t BoundaryMemory::sent_bytes(const Action& action) const {
 }
 
 bool BoundaryMemory::copies_itself(const Action& action) const {
+  const bool on_paper = !cost_.profile().network.empty();  // something else copies there
   bool all = true;
   for_sent(action, [&](const StageFlow&, int to) {
-    all = all && cost_.sender_copies(index_, cost_.device_index(row_.plan().devices[as_index(to)]));
+    all = all && !on_paper && cost_.sender_copies(index_, cost_.device_index(row_.plan().devices[as_index(to)]));
   });
   return all;
 }

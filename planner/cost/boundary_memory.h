@@ -16,6 +16,7 @@ class BoundaryMemory {
  public:
   BoundaryMemory(const DeviceRow& row, const CostModel& cost);
 
+  /// From and to stages of the device.
   [[nodiscard]] const std::vector<StageFlow>& flows() const { return flows_; }
   /// Inputs of the flow's back stage from other devices, or (`gradients`) the gradients of its front stage's outputs. Copies never block
   /// their sender, so they may arrive early. How early is bounded by how far the sender's own row lets it run ahead of this device.

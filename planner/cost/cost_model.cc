@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "planner/cost/neighbours.h"
@@ -17,6 +19,7 @@ namespace mptune {
 namespace {
 
 constexpr const char* kRemedy = "profile the model again";
+constexpr std::size_t kMostSearchedNames = 16;  // more are looked up in a table
 
 double median_or(const Samples& samples, double otherwise) {
   return samples.empty() ? otherwise : std::max(0.0, median(samples));
@@ -224,11 +227,21 @@ int CostModel::device_index(const std::string& name) const {
 
 std::vector<int> CostModel::device_indices(const std::vector<std::string>& names) const {
   std::vector<int> indices;
-  for (const std::string& name : names) indices.push_back(device_index(name));
+  if (names.size() < kMostSearchedNames) {
+    for (const std::string& name : names) indices.push_back(device_index(name));
+    return indices;
+  }
+  std::unordered_map<std::string_view, int> known;
+  for (std::size_t d = 0; d < profile_.devices.size(); ++d) known.try_emplace(profile_.devices[d].name, static_cast<int>(d));
+  for (const std::string& name : names) {
+    const auto found = known.find(name);
+    indices.push_back(found != known.end() ? found->second : device_index(name));
+  }
   return indices;
 }
 
 bool CostModel::in_host_memory(int device) const {
+  if (!profile_.network.empty()) return false;  // hosts do not read each other's memory
   const auto kind = class_kind(profile_.classes[class_of(device)].name);
   return kind == DeviceSpec::Kind::cpu || kind == DeviceSpec::Kind::sleep;
 }

@@ -85,6 +85,7 @@ class CostModel {
   [[nodiscard]] int device_index(const std::string& name) const;
   [[nodiscard]] std::vector<int> device_indices(const std::vector<std::string>& names) const;
   /// True if the device's tensors lie in the host's memory: it reads a step's samples, and other such devices' parameters, where they lie.
+  /// False for all devices of a network.
   [[nodiscard]] bool in_host_memory(int device) const;
 
   /// Throws Error where a step of `samples` samples, whatever its plan, may take more nanoseconds or bytes than 64 bits count (10^9 s,

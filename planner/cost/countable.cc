@@ -33,6 +33,12 @@ SlowestLink slowest_link(const Profile& profile) {
       before = point;
     }
   }
+  std::vector<NetworkLink> network = profile.network.within;
+  if (!profile.network.empty()) network.push_back(profile.network.between);
+  for (const NetworkLink& link : network) {
+    slowest.fixed_s = std::max(slowest.fixed_s, link.latency_s);
+    slowest.seconds_per_byte = std::max(slowest.seconds_per_byte, 1 / link.bytes_per_second);
+  }
   return slowest;
 }
 

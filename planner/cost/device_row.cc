@@ -1,13 +1,15 @@
 #include "planner/cost/device_row.h"
 
+#include <utility>
+
 namespace mptune::planner {
 
-DeviceRow::DeviceRow(const Plan& plan, int device)
-    : plan_(plan),
-      device_(device),
-      forward_at_(plan.stages.size() * plan.microbatch_sizes.size(), -1),
-      gradient_at_(forward_at_),
-      release_at_(forward_at_) {
+DeviceRow::DeviceRow(const Plan& plan, int device) : plan_(plan), device_(device), starts_(plan.stages.size(), kNotHere) {
+  std::size_t slots = 0;
+  for (const Action& action : actions())
+    if (std::size_t& start = starts_[as_index(action.stage)]; start == kNotHere)
+      start = std::exchange(slots, slots + plan.microbatch_sizes.size());
+  forward_at_ = gradient_at_ = release_at_ = std::vector<int>(slots, -1);
   for (std::size_t q = 0; q < actions().size(); ++q) {
     const Action& action = actions()[q];
     if (action.kind == ActionKind::forward)

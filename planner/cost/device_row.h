@@ -24,19 +24,24 @@ class DeviceRow {
   [[nodiscard]] int microbatches(int s) const;
 
   /// Indices of the actions that run the forward, make the gradient of the input, and read the activations last. -1: the device has none.
-  [[nodiscard]] int forward_at(int s, int microbatch) const { return forward_at_[slot(s, microbatch)]; }
-  [[nodiscard]] int gradient_at(int s, int microbatch) const { return gradient_at_[slot(s, microbatch)]; }
-  [[nodiscard]] int release_at(int s, int microbatch) const { return release_at_[slot(s, microbatch)]; }
+  [[nodiscard]] int forward_at(int s, int microbatch) const { return at(forward_at_, s, microbatch); }
+  [[nodiscard]] int gradient_at(int s, int microbatch) const { return at(gradient_at_, s, microbatch); }
+  [[nodiscard]] int release_at(int s, int microbatch) const { return at(release_at_, s, microbatch); }
   [[nodiscard]] int last() const { return static_cast<int>(actions().size()) - 1; }
   /// True if a backward is split.
   [[nodiscard]] bool splits() const { return splits_; }
 
  private:
-  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * plan_.microbatch_sizes.size() + as_index(microbatch); }
+  static constexpr std::size_t kNotHere = static_cast<std::size_t>(-1);
+  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return starts_[as_index(s)] + as_index(microbatch); }
+  [[nodiscard]] int at(const std::vector<int>& list, int s, int microbatch) const {
+    return starts_[as_index(s)] == kNotHere ? -1 : list[slot(s, microbatch)];
+  }
 
   const Plan& plan_;
   int device_;
-  std::vector<int> forward_at_;  // per stage and micro-batch, like the next two
+  std::vector<std::size_t> starts_;  // per stage: where it begins in the next three; kNotHere without actions in the row
+  std::vector<int> forward_at_;      // per stage of the row and micro-batch, like the next two
   std::vector<int> gradient_at_;
   std::vector<int> release_at_;
   bool splits_ = false;

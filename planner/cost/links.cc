@@ -20,6 +20,21 @@ double on_curve(const LinkCost& link, std::int64_t bytes) {
   return share > 1 ? std::max(seconds, high.seconds) : seconds;
 }
 
+void require_hosts(const Profile& profile) {
+  const Network& network = profile.network;
+  bool known = network.host_of.size() == profile.devices.size();
+  for (const int host : network.host_of) known = known && host >= 0 && as_index(host) < network.within.size();
+  if (!known) throw Error("the network does not say on which host each device is", profile.model, "give another topology");
+}
+
+bool on_one_host(const Network& network, int source, int destination) {
+  return network.host_of[as_index(source)] == network.host_of[as_index(destination)];
+}
+
+const NetworkLink& link_of(const Network& network, int source, int destination) {
+  return on_one_host(network, source, destination) ? network.within[as_index(network.host_of[as_index(source)])] : network.between;
+}
+
 }  // namespace
 
 void CostModel::add_boundaries() {
@@ -44,6 +59,7 @@ void CostModel::add_links() {
   for (const ProfileDevice& device : profile_.devices)
     if (device.device_class < 0 || as_index(device.device_class) >= profile_.classes.size())
       throw Error("the profile has no class of device " + device.name, profile_.model, "profile the model again");
+  if (!profile_.network.empty()) return require_hosts(profile_);
   link_of_.assign(devices * devices, -1);
   for (std::size_t i = 0; i < profile_.links.size(); ++i) {
     const LinkCost& link = profile_.links[i];
@@ -73,13 +89,19 @@ const LinkCost& CostModel::link(int source, int destination) const {
 
 double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) const {
   if (source == destination) return 0;
+  if (!profile_.network.empty()) {
+    const NetworkLink& known = link_of(profile_.network, source, destination);
+    return known.latency_s + static_cast<double>(bytes) / known.bytes_per_second;
+  }
   const LinkCost& between = link(source, destination);
   if (!between.curve.empty()) return on_curve(between, bytes);
   return between.latency_s + (between.bytes_per_second > 0 ? static_cast<double>(bytes) / between.bytes_per_second : 0);
 }
 
 int CostModel::medium(int source, int destination) const {
-  return link(source, destination).medium;
+  const Network& network = profile_.network;
+  if (network.empty()) return link(source, destination).medium;
+  return network.shared_per_host && !on_one_host(network, source, destination) ? network.host_of[as_index(source)] : -1;
 }
 
 bool CostModel::can_offload(int device) const {
@@ -110,6 +132,7 @@ double CostModel::host_copy_seconds(int device, bool to_host, std::int64_t bytes
 }
 
 bool CostModel::sender_copies(int source, int destination) const {
+  if (!profile_.network.empty()) return false;
   const int index = link_of_[as_index(source) * profile_.devices.size() + as_index(destination)];
   return index >= 0 && profile_.links[as_index(index)].sender_copies;
 }

@@ -58,7 +58,7 @@ class DevicePeak {
     for (const planner::StageFlow& flow : boundaries_.flows()) {
       if (runs(flow.back)) add_received(flow, false);
       if (runs(flow.front) && flow.needs_gradient) add_received(flow, true);
-      for (int i = 0; i < plan_.num_microbatches(); ++i)
+      for (int i = 0; runs(flow.front) && runs(flow.back) && i < plan_.num_microbatches(); ++i)
         if (row_.mine(flow.front, i) && row_.mine(flow.back, i)) boundaries_.add_passed_on(flow, i, held_);
     }
     contents_.communication_buffer_bytes += fetched_.most();
@@ -86,13 +86,13 @@ class DevicePeak {
     contents_.communication_buffer_bytes += buffers.most();
   }
 
-  // Parameters, the optimizer's state (on the first replica only) and buffers, with every micro-batch's statistics until the end of the
-  // step; the samples on stages that read inputs of the model.
+  // Parameters, the optimizer's state (on the first replica only, unless all update their own) and buffers, with every micro-batch's
+  // statistics until the end of the step; the samples on stages that read inputs of the model.
   void add_owned(int s) {
     const std::int64_t parameters = parameters_bytes(s);
     const int first_replica = stage(s).devices.front();
     if (!shares_memory_with(first_replica)) contents_.parameters_bytes += parameters;
-    if (first_replica == row_.device())
+    if (first_replica == row_.device() || !cost_.profile().network.empty())
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "planner/cost/all_reduce.h"
 #include "planner/cost/stage_need.h"
 #include "planner/helping.h"
 #include "planner/offload.h"
@@ -27,11 +28,13 @@ class Lister {
         input_gradients_of_(made_),
         before_(plan.stages.size()),
         behind_(plan.stages.size()) {
+    if (!cost.profile().network.empty()) groups_ = replica_groups(plan, cost.profile().network, devices_);
     if (plan.options.idle_devices_help) result_.helpers = helping_groups(plan.devices, plan.options.threads);
     add_flows();
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
-    lane_.assign(plan.devices.size() * plan.devices.size(), -1);
+    lanes_from_.resize(plan.devices.size());
+    priced_.resize(plan.devices.size());
     rows_.resize(plan.devices.size());
     for (int d = 0; d < result_.devices && offloads(plan); ++d) rows_[as_index(d)].offloaded = offloaded(plan, d);
     for (const int device : devices_) {
@@ -46,11 +49,7 @@ class Lister {
   Operations list() {
     list_actions();
     for (int s = 0; s < plan_.num_stages(); ++s) list_reduction(s);
-    for (int s = 0; s < plan_.num_stages(); ++s) {
-      const int device = stage(s).devices.front();
-      add_end(EventKind::optimizer, Phase::optimizer, s, device,
-              sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));
-    }
+    for (int s = 0; s < plan_.num_stages(); ++s) list_updates(s);
     return std::move(result_);
   }
 
@@ -355,9 +354,17 @@ class Lister {
     return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
 
+  // A device sends to few others, so a short list is faster than a table of all pairs.
+  int& known_lane(int source, int destination) {
+    std::vector<std::pair<int, int>>& lanes = lanes_from_[as_index(source)];
+    for (auto& [to, lane] : lanes)
+      if (to == destination) return lane;
+    return lanes.emplace_back(destination, -1).second;
+  }
+
   int lane_of_copies(int source, int destination) {
     if (cost_.sender_copies(devices_[as_index(source)], devices_[as_index(destination)])) return source;
-    int& lane = lane_[as_index(source) * plan_.devices.size() + as_index(destination)];
+    int& lane = known_lane(source, destination);
     if (lane >= 0) return lane;
     const int medium = cost_.medium(devices_[as_index(source)], devices_[as_index(destination)]);
     if (medium < 0) return lane = result_.lanes++;
@@ -370,11 +377,28 @@ class Lister {
     const std::vector<int>& devices = stage(s).devices;
     const int replicas = static_cast<int>(devices.size());
     if (replicas < 2) return;
+    if (!groups_.empty()) return list_all_reduce(s);
     const int summing = cost_.summing_replicas(devices_[as_index(devices.front())], replicas);
     for (int r = 0; r < summing; ++r) {
       const int device = devices[as_index(r)];
       add_end(EventKind::reduce, Phase::reduce, s, device,
               sum_of_layers(s, [&](int layer) { return cost_.reduce_seconds(devices_[as_index(device)], layer, replicas, summing); }));
+    }
+  }
+
+  // On paper every replica sums, and updates its own parameters.
+  void list_all_reduce(int s) {
+    const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
+    const std::int64_t ns = to_ns(all_reduce_costs(groups_[as_index(s)], bytes).least_s());
+    for (const int device : stage(s).devices) add_end(EventKind::reduce, Phase::reduce, s, device, ns);
+  }
+
+  void list_updates(int s) {
+    const std::size_t updating = groups_.empty() ? 1 : stage(s).devices.size();
+    for (std::size_t r = 0; r < updating; ++r) {
+      const int device = stage(s).devices[r];
+      add_end(EventKind::optimizer, Phase::optimizer, s, device,
+              sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));
     }
   }
 
@@ -392,16 +416,16 @@ class Lister {
   const StagePrices& priced(int s, int microbatch) {
     const int samples = plan_.microbatch_sizes[as_index(microbatch)];
     const int device = device_of(stage(s), microbatch);
-    for (const Priced& known : priced_)
-      if (known.stage == s && known.device == device && known.samples == samples) return known.prices;
+    std::vector<Priced>& of_device = priced_[as_index(device)];
+    for (const Priced& known : of_device)
+      if (known.stage == s && known.samples == samples) return known.prices;
     const bool slowed = result_.neighbours[as_index(device)] > 0;
-    priced_.push_back({s, device, samples, stage_prices(stage(s), cost_, devices_[as_index(device)], samples, slowed)});
-    return priced_.back().prices;
+    of_device.push_back({s, samples, stage_prices(stage(s), cost_, devices_[as_index(device)], samples, slowed)});
+    return of_device.back().prices;
   }
 
   struct Priced {
     int stage;
-    int device;
     int samples;
     StagePrices prices;
   };
@@ -409,19 +433,20 @@ class Lister {
   const Plan& plan_;
   const CostModel& cost_;
   std::size_t microbatches_;
-  std::vector<int> devices_;             // the profile's indices
-  std::vector<std::int64_t> overheads_;  // of an action, per device
-  std::vector<Row> rows_;                // per device
-  std::vector<int> lane_;
-  std::map<int, int> media_;              // lanes of the media that links share
-  std::vector<int> made_;                 // by stage and micro-batch: the forward
-  std::vector<int> input_gradients_of_;   // likewise the operation that makes the gradients of the inputs
-  std::vector<std::vector<int>> before_;  // flows to each stage
-  std::vector<std::vector<int>> behind_;  // flows from each stage
-  std::vector<int> output_of_;            // by flow and micro-batch: operation that brings the output to the back stage's device
-  std::vector<int> gradient_of_;          // likewise the gradient to the front stage's device
-  std::vector<Priced> priced_;
-  std::vector<Copied> copied_;  // by flow and direction
+  std::vector<int> devices_;                                  // the profile's indices
+  std::vector<std::int64_t> overheads_;                       // of an action, per device
+  std::vector<ReplicaGroup> groups_;                          // per stage; empty: the runtime's sum in order
+  std::vector<Row> rows_;                                     // per device
+  std::vector<std::vector<std::pair<int, int>>> lanes_from_;  // per device: destinations and the lanes of copies to them
+  std::map<int, int> media_;                                  // lanes of the media that links share
+  std::vector<int> made_;                                     // by stage and micro-batch: the forward
+  std::vector<int> input_gradients_of_;                       // likewise the operation that makes the gradients of the inputs
+  std::vector<std::vector<int>> before_;                      // flows to each stage
+  std::vector<std::vector<int>> behind_;                      // flows from each stage
+  std::vector<int> output_of_;               // by flow and micro-batch: operation that brings the output to the back stage's device
+  std::vector<int> gradient_of_;             // likewise the gradient to the front stage's device
+  std::vector<std::vector<Priced>> priced_;  // per device
+  std::vector<Copied> copied_;               // by flow and direction
   Operations result_;
 };
 

@@ -8,6 +8,7 @@
 #include "profiler/base/memory_format.h"
 #include "profiler/base/precision.h"
 #include "profiler/statistics/samples.h"
+#include "profiler/trace/network.h"
 
 namespace mptune {
 
@@ -188,6 +189,7 @@ struct Profile {
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;
   std::vector<LinkCost> links;
+  Network network = {};                      ///< of machines on paper, in place of `links`; without hosts: none
   std::vector<LayerOperator> operators;      ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
   Precision precision = Precision::float32;  ///< that the layers computed in
   double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 1 with momentum, 2 for adam

@@ -28,7 +28,9 @@
 #include "reports/cli/plan_objective.h"
 #include "reports/cli/plan_output.h"
 #include "reports/cli/plan_placement.h"
+#include "reports/cli/plan_topology.h"
 #include "reports/cli/progress.h"
+#include "reports/cli/search_limit.h"
 #include "reports/follow_up.h"
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
@@ -45,15 +47,13 @@ constexpr double kFrontShare = 0.85;
 constexpr std::int64_t kSearchActions = 4'000'000;
 constexpr std::int64_t kPoolActions = 2 * kSearchActions;  // many lists of devices
 constexpr std::int64_t kFrontActions = 400'000;
-/// The same for each second of --time: searches share the work out to their parts.
-constexpr double kActionsPerSecond = 600'000;
 /// The part of --time that the search for the best plan may use; the front of time against memory gets the rest.
 constexpr double kSearchPart = 0.8;
 const std::vector<std::string> kObjectives = {"simulate", "closed-form", "max-load", "aceso"};
 
 struct PlanCommand {
   std::string profile;
-  std::string devices, memory, link;
+  std::string devices, memory, link, topology;
   std::string batch;
   std::string objective;
   std::string encoder_layers;
@@ -142,28 +142,6 @@ bool set_apart_not_executable(SearchResult& result) {
   if (best_runs) std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
   return best_runs;
 }
-
-/// When a search ends: with --time, on Ctrl-C.
-class SearchLimit {
- public:
-  /// `time`: of --time; "": a limit of the work instead.
-  explicit SearchLimit(const std::string& time) : limit_s_(time.empty() ? 0 : parse_seconds(time, "--time")) {
-    if (!time.empty() && limit_s_ <= 0) throw Error("the time must be longer than 0", "--time", "give a time such as 10s");
-  }
-
-  /// Bounds a search by `part` of the time, or by `actions`.
-  void bound(double part, std::int64_t actions, SearchSpace& space) {
-    space.most_actions = limit_s_ > 0 ? static_cast<std::int64_t>(std::min(1e15, kActionsPerSecond * limit_s_)) : actions;
-    space.stop = [this, part](double of_part) { return interrupted() || out_of_time(part * of_part); };
-  }
-  [[nodiscard]] static bool interrupted() { return tuner::interrupt_flag().load() != 0; }
-  [[nodiscard]] double elapsed_s() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
-  [[nodiscard]] bool out_of_time(double part) const { return limit_s_ > 0 && elapsed_s() >= limit_s_ * part; }
-
- private:
-  double limit_s_;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-};
 
 /// Why there is no plan.
 Error no_plan(const SearchSpace& space, const SearchResult& result, const Profile& profile, const SearchLimit& limit) {
@@ -328,9 +306,17 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   return static_cast<int>(interrupt.code);
 }
 
+TopologyCommand on_paper(const PlanCommand& command) {
+  const bool simulated = command.objective.empty() || command.objective == "simulate";
+  const char* refused = !command.devices.empty() ? "--devices" : !command.link.empty() ? "--link" : !simulated ? "--objective" : "";
+  return {command.profile,        command.topology, command.batch,  command.memory, command.time,
+          command.encoder_layers, refused,          command.choice, command.output};
+}
+
 int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
   session.say("reading " + command.profile);
+  if (!command.topology.empty()) return plan_on_topology(on_paper(command), session);
   const profiler::ProfileFormat format = profiler::profile_format(command.profile);
   const std::string objective = objective_of(command, format);
   const profiler::OperatorModel operators = operator_model_of(command.profile, format, command.encoder_layers);
@@ -368,6 +354,10 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")
       ->type_name("BW[,LATENCY]")
       ->group(kDeviceGroup);
+  offer_values(*app->add_option("--topology", command->topology, "machines on paper in place of the profile's: a topology file")
+                    ->type_name("FILE")
+                    ->group(kDeviceGroup),
+               {kFileValue});
   CLI::Option* objective =
       app->add_option(
              "--objective", command->objective,
@@ -391,8 +381,15 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
       "Options give what they lack: --stages K makes K equal devices device:0 .. device:K-1 (K / V with --virtual V), --link sets their "
       "links, --batch or "
       "--microbatches the samples of a step.\n\n"
+      "Topology file, with one entry of hosts for each kind; shared says whose link to other hosts it is, host or device:\n"
+      "  {\"schema\": \"mptune.topology/1\",\n"
+      "   \"hosts\": [{\"name\": \"node\", \"count\": 64, \"devices\": 8, \"memory\": \"80GiB\",\n"
+      "              \"link\": {\"bandwidth\": \"300GB/s\", \"latency\": \"5us\"}}],\n"
+      "   \"between_hosts\": {\"bandwidth\": \"25GB/s\", \"latency\": \"10us\",\n"
+      "                     \"shared\": \"device\"}}\n\n"
       "Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json\n"
-      "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8");
+      "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8\n"
+      "  mptune plan resnet50.sqlite --topology cluster.json --batch 4096");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });
 }
 

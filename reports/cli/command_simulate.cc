@@ -18,6 +18,7 @@
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
+#include "reports/cli/simulate_topology.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/follow_up.h"
 #include "reports/render/fit_text.h"
@@ -31,6 +32,7 @@ struct SimulateCommand {
   std::string plan;
   std::string profile;
   std::string memory;
+  std::string topology;
   OutputOptions output;
 };
 
@@ -82,6 +84,10 @@ std::vector<std::string> training_lines(const SimulateCommand& command, const Pl
 int run_simulate(const SimulateCommand& command, const Session& session) {
   session.say("simulating " + command.plan);
   refuse_swapped(command);
+  if (!command.topology.empty()) {
+    if (!command.output.path.empty()) throw Error("machines on paper have no trace", "-o", "leave it out, or simulate without --topology");
+    return simulate_on_topology(command.plan, command.profile, command.topology, command.memory, session);
+  }
   const PlanFile file = load_plan_file(command.plan);
   const profiler::Recording recording = profiler::read_recording(command.profile);
   const std::optional<Profile>& recorded = recording.profile;
@@ -144,6 +150,10 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")
       ->type_name("SIZE")
       ->group(kDeviceGroup);
+  offer_values(*app->add_option("--topology", command->topology, "machines on paper in place of the profile's: a topology file")
+                    ->type_name("FILE")
+                    ->group(kDeviceGroup),
+               {kFileValue});
   add_output_options(*app, command->output, "also write the predicted trace");
   app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });

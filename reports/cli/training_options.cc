@@ -11,6 +11,7 @@
 #include "profiler/base/rate_schedule.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
+#include "reports/cli/session.h"
 #include "reports/cli/step_log.h"
 #include "reports/render/units.h"
 

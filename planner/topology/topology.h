@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profiler/trace/network.h"
+
+namespace mptune::planner {
+
+/// Hosts that are alike.
+struct HostGroup {
+  std::string name;               ///< "a100"
+  int hosts = 1;                  ///< at least 1
+  int devices = 1;                ///< of each host, at least 1
+  std::string like;               ///< class or device of the profile that they are as fast as; "": that of the profile's first device
+  std::int64_t memory_bytes = 0;  ///< of each device; 0: not known
+  NetworkLink link;               ///< between two devices of a host; not used where each has one
+  bool operator==(const HostGroup&) const = default;
+};
+
+/// Machines on paper: hosts in the order of their groups, devices in the order of their hosts.
+struct Topology {
+  static constexpr int kMostDevices = 100'000;
+  static constexpr int kMostDevicesOfHost = 256;
+
+  std::vector<HostGroup> groups;
+  NetworkLink between;           ///< of each device to devices of other hosts; not used with one host
+  bool shared_per_host = false;  ///< `between` is of each host instead
+  [[nodiscard]] int host_count() const;
+  [[nodiscard]] int device_count() const;
+  bool operator==(const Topology&) const = default;
+};
+
+/// Where a device is.
+struct TopologyDevice {
+  int group = 0;  ///< index into Topology::groups
+  int host = 0;   ///< among all hosts
+  int index = 0;  ///< on its host
+};
+
+/// All devices, in order.
+[[nodiscard]] std::vector<TopologyDevice> devices_of(const Topology& topology);
+
+/// "64 hosts of 8 devices", "2 hosts of 8 and 1 host of 4 devices".
+[[nodiscard]] std::string describe(const Topology& topology);
+
+}  // namespace mptune::planner

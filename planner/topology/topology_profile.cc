@@ -1,0 +1,105 @@
+#include "planner/topology/topology_profile.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
+namespace {
+
+std::string known_names(const Profile& profile) {
+  std::string names;
+  for (const DeviceClass& known : profile.classes)
+    if (known.variant_of < 0) names += (names.empty() ? "" : ", ") + known.name;
+  return names;
+}
+
+// Index of the class that a group's devices are like.
+int class_of_group(const Profile& profile, const HostGroup& group, const std::string& where) {
+  if (group.like.empty()) return profile.devices.empty() ? 0 : profile.devices.front().device_class;
+  const auto device = std::ranges::find(profile.devices, group.like, &ProfileDevice::name);
+  if (device != profile.devices.end()) return device->device_class;
+  for (std::size_t c = 0; c < profile.classes.size(); ++c)
+    if (profile.classes[c].name == group.like && profile.classes[c].variant_of < 0) return static_cast<int>(c);
+  throw Error("hosts '" + group.name + "' are like '" + group.like + "', which the profile does not have", where,
+              "use one of its classes (" + known_names(profile) + "), or one of its devices");
+}
+
+// The number behind the slash of "cpu/4" and "cuda/2"; 1 without one.
+int number_of_class(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos || slash + 1 == name.size()) return 1;
+  const std::string digits = name.substr(slash + 1);
+  const bool whole = digits.size() < 4 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  return whole ? std::max(1, std::stoi(digits)) : 1;
+}
+
+std::string name_on_host(const std::string& device_class, int index) {
+  const auto kind = class_kind(device_class);
+  const int number = number_of_class(device_class);
+  if (kind == DeviceSpec::Kind::cpu) return cpu_name(index * number, index * number + number - 1);
+  if (kind == DeviceSpec::Kind::sleep) return "sleep:" + std::to_string(index);
+  if (kind != DeviceSpec::Kind::cuda) return "device:" + std::to_string(index);
+  if (number == 1) return gpu_name(index);
+  return gpu_name(index / number) + "/" + std::to_string(index % number + 1) + "of" + std::to_string(number);
+}
+
+// Devices of other hosts do not slow each other as those that were measured together do.
+void keep_alone(Profile& profile) {
+  for (DeviceClass& device_class : profile.classes)
+    for (LayerCosts& layer : device_class.layers)
+      for (LayerCost& cost : layer.by_samples) cost.forward_busy = cost.backward_busy = {};
+  profile.co_running_slowdown = 1;
+}
+
+Network network_of(const Topology& topology) {
+  Network network;
+  network.between = topology.between;
+  network.shared_per_host = topology.shared_per_host;
+  for (const HostGroup& group : topology.groups) network.within.insert(network.within.end(), as_index(group.hosts), group.link);
+  return network;
+}
+
+}  // namespace
+
+Profile on_topology(const Profile& profile, const Topology& topology, std::span<const int> devices, const std::string& where) {
+  std::vector<int> classes;
+  for (const HostGroup& group : topology.groups) classes.push_back(class_of_group(profile, group, where));
+  const std::vector<TopologyDevice> all = devices_of(topology);
+  Profile made = profile;
+  keep_alone(made);
+  made.links.clear();
+  made.devices.clear();
+  made.network = network_of(topology);
+  for (const int d : devices) {
+    const TopologyDevice& at = all[as_index(d)];
+    const int device_class = classes[as_index(at.group)];
+    ProfileDevice device;
+    device.name = std::to_string(at.host) + "@" + name_on_host(profile.classes[as_index(device_class)].name, at.index);
+    device.device_class = device_class;
+    device.memory_bytes = topology.groups[as_index(at.group)].memory_bytes;
+    made.devices.push_back(std::move(device));
+    made.network.host_of.push_back(at.host);
+  }
+  return made;
+}
+
+Profile on_topology(const Profile& profile, const Topology& topology, const std::string& where) {
+  std::vector<int> devices(as_index(topology.device_count()));
+  std::iota(devices.begin(), devices.end(), 0);
+  return on_topology(profile, topology, devices, where);
+}
+
+std::string topology_assumption(const Profile& profile, const Topology& topology, const std::string& where) {
+  std::string text;
+  for (const HostGroup& group : topology.groups) {
+    const std::string& like = profile.classes[as_index(class_of_group(profile, group, where))].name;
+    text += (text.empty() ? "devices of " : ", of ") + group.name + " as fast as " + like + " of the profile, alone";
+  }
+  return text + "; links as the topology says";
+}
+
+}  // namespace mptune::planner
