@@ -63,7 +63,7 @@ Profile PipelineCost::priced(const Profile& profile, const Topology& topology, c
   Profile made = on_topology(profile, topology, slowest_pipeline(devices, topology), where);
   made.network.shared_per_host = false;
   if (devices.size() < 2) return made;
-  const AllReduceLine sum = least_sum(devices, on_topology(profile, topology, where).network);
+  const AllReduceLine sum = least_sum(devices, network_of(topology));
   for (DeviceClass& device_class : made.classes) {
     device_class.optimizer_seconds_per_byte += sum.seconds_per_byte;
     device_class.step_seconds += sum.fixed_s;

@@ -55,15 +55,16 @@ void keep_alone(Profile& profile) {
   profile.co_running_slowdown = 1;
 }
 
+}  // namespace
+
 Network network_of(const Topology& topology) {
   Network network;
   network.between = topology.between;
   network.shared_per_host = topology.shared_per_host;
   for (const HostGroup& group : topology.groups) network.within.insert(network.within.end(), as_index(group.hosts), group.link);
+  for (const TopologyDevice& device : devices_of(topology)) network.host_of.push_back(device.host);
   return network;
 }
-
-}  // namespace
 
 Profile on_topology(const Profile& profile, const Topology& topology, std::span<const int> devices, const std::string& where) {
   std::vector<int> classes;
@@ -74,6 +75,7 @@ Profile on_topology(const Profile& profile, const Topology& topology, std::span<
   made.links.clear();
   made.devices.clear();
   made.network = network_of(topology);
+  made.network.host_of.clear();
   for (const int d : devices) {
     const TopologyDevice& at = all[as_index(d)];
     const int device_class = classes[as_index(at.group)];

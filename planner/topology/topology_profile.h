@@ -16,6 +16,9 @@ namespace mptune::planner {
 /// The same with all devices.
 [[nodiscard]] Profile on_topology(const Profile& profile, const Topology& topology, const std::string& where);
 
+/// The links between all devices.
+[[nodiscard]] Network network_of(const Topology& topology);
+
 /// "devices of node as fast as cpu:0 of the profile alone, links as topology.json says": what a plan on paper rests on.
 [[nodiscard]] std::string topology_assumption(const Profile& profile, const Topology& topology, const std::string& where);
 

@@ -360,6 +360,7 @@ class UniformSearch {
   SearchResult result() {
     std::int64_t lower_ns = std::min(finished_ns_, best_ns_);
     if (!queue_.empty()) lower_ns = std::min(lower_ns, queue_.top().ns);
+    std::erase_if(kept_, [this](const Candidate& candidate) { return step_ns(candidate) > slowest_listed_ns(); });
     result_.ranked = std::move(kept_);
     result_.simulated = simulated_;
     result_.worked = worked_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiler/base/text.h"
@@ -20,16 +21,27 @@ std::string devices_text(const std::vector<std::string>& devices) {
   return fmt::format("{} .. {} ({})", devices.front(), devices.back(), devices.size());
 }
 
+bool any_recomputes(const TopologyReport& report) {
+  return std::ranges::any_of(report.stages, [](const PaperStage& stage) { return stage.recomputed > 0; });
+}
+
+// Devices come last: that column is wrapped.
 std::vector<Cell> stage_row(const TopologyReport& report, std::size_t s) {
   const PaperStage& stage = report.stages[s];
-  return {std::to_string(s),
-          devices_text(stage.devices),
-          stage.last_layer - stage.first_layer == 1 ? std::to_string(stage.first_layer)
-                                                    : fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1),
-          format_seconds(stage.busy_s),
-          format_bytes(stage.parameters_bytes),
-          format_bytes(stage.peak_bytes),
-          stage.recomputed > 0 ? fmt::format("{} of {}", stage.recomputed, stage.last_layer - stage.first_layer) : "-"};
+  const int layers = stage.last_layer - stage.first_layer;
+  std::vector<Cell> row = {
+      std::to_string(s), layers == 1 ? std::to_string(stage.first_layer) : fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1),
+      format_seconds(stage.busy_s), format_bytes(stage.parameters_bytes), format_bytes(stage.peak_bytes)};
+  if (any_recomputes(report)) row.emplace_back(stage.recomputed > 0 ? fmt::format("{} of {}", stage.recomputed, layers) : "-");
+  row.emplace_back(devices_text(stage.devices));
+  return row;
+}
+
+std::vector<Cell> left_out_row(const TopologyReport& report) {
+  std::vector<Cell> row = {"..", "", "", "", ""};
+  if (any_recomputes(report)) row.emplace_back("");
+  row.emplace_back(fmt::format("{} more stages", report.stages.size() - 2 * kShownEnds));
+  return row;
 }
 
 std::string stages_text(const TopologyReport& report, const TextStyle& style) {
@@ -37,11 +49,12 @@ std::string stages_text(const TopologyReport& report, const TextStyle& style) {
   const bool all = report.stages.size() <= kShownStages;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     if (all || s < kShownEnds || s + kShownEnds >= report.stages.size()) rows.push_back(stage_row(report, s));
-    if (!all && s == kShownEnds)
-      rows.push_back({"..", fmt::format("{} more stages", report.stages.size() - 2 * kShownEnds), "", "", "", "", ""});
+    if (!all && s == kShownEnds) rows.push_back(left_out_row(report));
   }
-  return render_table({{"stage", true}, {"devices"}, {"layers"}, {"busy", true}, {"params", true}, {"peak", true}, {"recomputed"}}, rows,
-                      style);
+  std::vector<Column> columns = {{"stage", true}, {"layers"}, {"busy", true}, {"params", true}, {"peak", true}};
+  if (any_recomputes(report)) columns.push_back({"recomputed"});
+  columns.push_back({"devices"});
+  return render_table(columns, rows, style);
 }
 
 std::string filled(const std::string& text, const TextStyle& style) {

@@ -10,13 +10,14 @@ namespace mptune::reports {
 
 /// The plan, its step and bound, its stages, what the sum of the largest stage's gradients costs, notes.
 ///
-///     predicted step 58.1 ms; lower bound of uniform plans 57.9 ms (gap 0.3 %)
+///     predicted step 778 ms; lower bound of plans of equal replicas and equal micro-batches, 1f1b or gpipe 776 ms (gap 0.3 %)
+///     512 of 512 devices used, busy 50.2 % of the step
 ///
-///     stage  devices                        layers    busy  parameters     peak
-///     -----  ---------------------------  --------  ------  ----------  -------
-///         0  0@cuda:0 .. 63@cuda:0 (64)    0 to 11  49.0 ms    120 MiB  3.1 GiB
+///     stage  layers        busy    params      peak  devices
+///     -----  ----------  ------  --------  --------  -------------------------
+///         0  0 to 21     439 ms   336 MiB  35.2 GiB  0@cuda:0 .. 3@cuda:7 (32)
 ///
-///     gradients of stage 0 (120 MiB over 64 replicas on 64 hosts): ring 21.0 ms, tree 20.1 ms (used)
+///     gradients of stage 0, 336 MiB over 32 replicas on 4 hosts: ring 27.9 ms, tree 23.3 ms (used), hierarchical 23.3 ms
 [[nodiscard]] std::string render_topology_report(const TopologyReport& report, const TextStyle& style);
 
 /// The key `topology` of results: hosts, devices, and the sum of the largest stage's gradients, null without replicas.
