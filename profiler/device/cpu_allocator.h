@@ -69,7 +69,7 @@ class MemoryAccount {
   std::atomic<std::int64_t> kept_bytes_{0};        ///< changed under the mutex only
   std::int64_t kept_count_ = 0;
   bool retired_ = false;
-  profiler::MemoryShortage shortage_;
+  MemoryShortage shortage_;
 };
 
 /// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread.

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-namespace mptune::profiler {
+namespace mptune {
 
 /// Who frees memory of a device before it refuses an allocation. Thread-safe.
 class MemoryShortage {
@@ -36,4 +36,4 @@ class MemoryShortage {
   std::vector<std::weak_ptr<std::function<void()>>> askers_;
 };
 
-}  // namespace mptune::profiler
+}  // namespace mptune
