@@ -269,7 +269,7 @@ TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {
 
 TEST_F(GpuMemory, WhatCanBeFreedIsFreedBeforeARefusal) {
   profiler::DeviceWorker worker(device("cuda:0"));
-  profiler::Device& gpu = worker.device();
+  Device& gpu = worker.device();
   std::vector<at::Tensor> spare;
   int asked = 0;
   const std::shared_ptr<void> asker = gpu.when_short_of_memory([&] {
