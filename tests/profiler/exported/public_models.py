@@ -14,6 +14,7 @@ COMPARE, PACKAGES, *NAMES = sys.argv[1:]
 sys.path.append(PACKAGES)
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "reports/export"))
 os.environ["HF_HUB_OFFLINE"] = "1"  # every model is made here, at random
+os.environ.setdefault("MKL_CBWR", "COMPATIBLE")  # else the bits of MKL depend on where in memory a tensor lies, on some CPUs
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 try:
