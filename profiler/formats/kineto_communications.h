@@ -27,8 +27,8 @@ class KinetoCommunications {
   /// launches.
   void note_launch(std::int64_t correlation, const std::string& thread, Nanoseconds start, int launch);
 
-  /// The communications in the order of their launches. `event` holds the place of the launch, see note_launch; what no noted call launched
-  /// is left out. `rank`: of this process, for the ends of messages.
+  /// The communications in the order of their launches. Their `event` holds the place of the launch, see note_launch; what no noted call
+  /// launched is left out.
   [[nodiscard]] std::vector<Communication> by_launch() const;
 
  private:

@@ -1,7 +1,6 @@
 #include "profiler/ranks/joined_edges.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -38,12 +37,8 @@ class MeetingJoiner {
   void join() {
     find_replaced();
     find_arrivals();
-    for (std::size_t m = 0; m < meetings_.all.size(); ++m) {
-      if (meetings_.all[m].kind == Communication::Kind::collective)
-        join_collective(meetings_.all[m]);
-      else
-        join_message(meetings_.all[m]);
-    }
+    for (const Meeting& meeting : meetings_.all)
+      meeting.kind == Communication::Kind::collective ? join_collective(meeting) : join_message(meeting);
     for (const int collective : shortened_) wait_for(collective, collective);
     remove_replaced();
     order_events(trace_);

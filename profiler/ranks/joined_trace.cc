@@ -1,7 +1,6 @@
 #include "profiler/ranks/joined_trace.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string>
 

@@ -72,7 +72,7 @@ class Matcher {
     return one.members[0] == own ? one.members[1] : one.members[0];
   }
 
-  Topic topic_of(const Communication& one, int own) const {
+  static Topic topic_of(const Communication& one, int own) {
     if (is_collective(one)) return {.group = one.group, .operation = one.operation};
     const bool sends = one.kind == Communication::Kind::send;
     const int peer = peer_of(one, own);
