@@ -16,7 +16,8 @@ endfunction()
 
 # mptune_test(NAME [TORCH] [DEVICES] [DEPENDS targets...])
 # Adds a GoogleTest program of all .cc files in the current folder. DEVICES: its main() installs memory accounting and prepares GPUs.
-# Suites whose names begin with Slow get the label slow and run alone; suites that need a GPU begin with Gpu and get the label gpu.
+# Suites whose names begin with Slow get the label slow; those that begin with SlowTimed compare times and run alone. Suites that need a GPU
+# begin with Gpu and get the label gpu.
 # MPTUNE_SKIPPED_TESTS: patterns of GoogleTest, joined by colons, that the unit tests of TORCH programs leave out.
 function(mptune_test name)
   cmake_parse_arguments(TEST "TORCH;DEVICES" "" "DEPENDS" ${ARGN})
@@ -39,6 +40,7 @@ function(mptune_test name)
   else()
     gtest_discover_tests(${name} TEST_FILTER "-Slow*:Gpu*" TEST_PREFIX "${name}." PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
   endif()
-  gtest_discover_tests(${name} TEST_FILTER "Slow*" TEST_PREFIX "${name}.slow." PROPERTIES LABELS slow TIMEOUT 1500 RUN_SERIAL ON DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_FILTER "Slow*:-SlowTimed*" TEST_PREFIX "${name}.slow." PROPERTIES LABELS slow TIMEOUT 1500 DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_FILTER "SlowTimed*" TEST_PREFIX "${name}.slow." PROPERTIES LABELS slow TIMEOUT 1500 RUN_SERIAL ON DISCOVERY_TIMEOUT 60)
   gtest_discover_tests(${name} TEST_FILTER "Gpu*" TEST_PREFIX "${name}.gpu." PROPERTIES LABELS gpu DISCOVERY_TIMEOUT 60)
 endfunction()

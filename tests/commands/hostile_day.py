@@ -3,7 +3,7 @@ has a remedy.
 
     hostile_day.py [--seed N] [--minutes M] [--round K] [--fault NAME] [--command NAME]
 
-It prints its seed; with it, --round K repeats one round. MPTUNE_HOSTILE_MINUTES is M where it is not given, else 5."""
+It prints its seed; with it, --round K repeats one round. MPTUNE_HOSTILE_MINUTES is M where it is not given, else 3."""
 import argparse
 import collections
 import json
@@ -246,7 +246,7 @@ class Day:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10 ** 6))
-    parser.add_argument("--minutes", type=float, default=float(os.environ.get("MPTUNE_HOSTILE_MINUTES", "5")))
+    parser.add_argument("--minutes", type=float, default=float(os.environ.get("MPTUNE_HOSTILE_MINUTES", "3")))
     parser.add_argument("--round", type=int)
     parser.add_argument("--fault", choices=FAULTS)
     parser.add_argument("--command", choices=COMMANDS)

@@ -1,5 +1,7 @@
 """Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti... -- FLAG...
 
+Clang is three times faster at it than g++.
+
 Headers of the standard library and LibTorch's types are precompiled once and come first: otherwise they take most of the time. So that a header
 includes the standard headers that it uses (or a header of the project does that it includes) is looked up by name.
 """
@@ -49,6 +51,7 @@ def kind_of(path):
     return next((k for k, prefixes in OUTSIDE.items() if any(n.startswith(prefixes) for n in names)), "pure")
 
 
+CLANG = "clang" in os.path.basename(compiler)
 LANGUAGE = [compiler, "-std=c++20", "-Wall", "-Wextra", *flags]
 
 
@@ -67,8 +70,10 @@ def precompile(headers, folder):
     torch = ["torch/types.h"] if any(name.startswith(OUTSIDE["torch"]) for name in names) else []
     header = pathlib.Path(folder) / "first.h"
     header.write_text("".join(f"#include <{name}>\n" for name in standard + torch))
-    subprocess.run([*LANGUAGE, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
-    return ["-include", str(header)]
+    # Clang would instantiate the templates of LibTorch's types for every header again: that takes two thirds of the time.
+    once = ["-fpch-instantiate-templates"] if CLANG else []
+    subprocess.run([*LANGUAGE, *once, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
+    return ["-include-pch", f"{header}.gch"] if CLANG else ["-include", str(header)]
 
 
 def compile_alone(path, first):
