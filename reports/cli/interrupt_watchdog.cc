@@ -26,6 +26,17 @@ std::atomic<std::chrono::milliseconds>& time_to_finish() {
   return time;
 }
 
+/// Whose object goes to stdout: that of the first who asks.
+enum class Output { nobodys, of_result, of_interrupt };
+std::atomic<Output>& output() {
+  static std::atomic<Output> whose{Output::nobodys};
+  return whose;
+}
+bool take_output(Output taker) {
+  Output before = Output::nobodys;
+  return output().compare_exchange_strong(before, taker) || before == taker;
+}
+
 /// What to do after an interrupt; the watchdog reads it.
 class InterruptRemedy {
  public:
@@ -79,6 +90,10 @@ void set_interrupt_remedy(const std::string& remedy) {
   interrupt_remedy().set(remedy);
 }
 
+void begin_result() {
+  while (!take_output(Output::of_result)) std::this_thread::sleep_for(kPoll);  // until the watchdog ends the process
+}
+
 void leave_time_to_finish() {
   time_to_finish() = std::chrono::seconds(5);
 }
@@ -90,7 +105,7 @@ void start_interrupt_watchdog(bool json) {
     const tuner::InterruptText text = tuner::interrupt_text(interrupt_remedy().text());
     const int code = static_cast<int>(text.code);
     write_all(STDERR_FILENO, "mptune: " + text.what + ": mptune; " + text.remedy + "\n");
-    if (json) write_all(STDOUT_FILENO, dump(error_json(text.what, "mptune", text.remedy, code)));
+    if (json && take_output(Output::of_interrupt)) write_all(STDOUT_FILENO, dump(error_json(text.what, "mptune", text.remedy, code)));
     _exit(code);
   }).detach();
 }

@@ -18,6 +18,7 @@
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
+#include "reports/cli/interrupt_watchdog.h"
 
 namespace mptune::reports {
 namespace {
@@ -75,6 +76,7 @@ TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& envi
 
 void Session::result(const std::string& text, const planner::Json& json) const {
   const std::string out = options.json ? dump(json) : finished(style, text);
+  begin_result();
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
     throw Error(std::string("the result could not be written (") + std::strerror(errno) + ")", "standard output", "free some space",
                 ExitCode::environment);
