@@ -27,14 +27,14 @@ std::atomic<std::chrono::milliseconds>& time_to_finish() {
 }
 
 /// Whose object goes to stdout: that of the first who asks.
-enum class Output { nobodys, of_result, of_interrupt };
+enum class Output { nobodys, of_result, of_interrupt, printed };
 std::atomic<Output>& output() {
   static std::atomic<Output> whose{Output::nobodys};
   return whose;
 }
 bool take_output(Output taker) {
   Output before = Output::nobodys;
-  return output().compare_exchange_strong(before, taker) || before == taker;
+  return output().compare_exchange_strong(before, taker) || (taker == Output::of_result && before != Output::of_interrupt);
 }
 
 /// What to do after an interrupt; the watchdog reads it.
@@ -82,6 +82,11 @@ void wait_for_the_end() {
   const bool of_time = tuner::interrupt_flag().load() == SIGXCPU;
   const auto end = std::chrono::steady_clock::now() + time_to_finish().load();
   while ((of_time || std::chrono::steady_clock::now() < end) && processor_time_left_s() > kToSayIt) std::this_thread::sleep_for(kPoll);
+  // Half a result is none. Writing the rest takes little of the time that is left.
+  constexpr double kToExit = 0.1;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (of_time && output().load() == Output::of_result && processor_time_left_s() > kToExit && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(kPoll / 10);
 }
 
 }  // namespace
@@ -92,6 +97,10 @@ void set_interrupt_remedy(const std::string& remedy) {
 
 void begin_result() {
   while (!take_output(Output::of_result)) std::this_thread::sleep_for(kPoll);  // until the watchdog ends the process
+}
+
+void end_result() {
+  output() = Output::printed;
 }
 
 void leave_time_to_finish() {

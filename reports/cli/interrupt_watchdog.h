@@ -11,8 +11,10 @@ void start_interrupt_watchdog(bool json);
 /// From now on an interrupted command says so in place of "start the command again".
 void set_interrupt_remedy(const std::string& remedy);
 /// Call it before a result is printed, so that an interrupt prints no second object: from then on it is told on stderr alone. Never returns
-/// once the interrupted command's object is being printed.
+/// once the interrupted command's object is being printed. Call end_result() when it is printed: the end of the processor time waits for
+/// that.
 void begin_result();
+void end_result();
 /// For a command that polls the interrupt flag and then writes what it has: leaves it 5 s for that.
 void leave_time_to_finish();
 

@@ -81,6 +81,7 @@ void Session::result(const std::string& text, const planner::Json& json) const {
     throw Error(std::string("the result could not be written (") + std::strerror(errno) + ")", "standard output", "free some space",
                 ExitCode::environment);
   }
+  end_result();
 }
 
 void Session::warn(const std::string& text) const {
