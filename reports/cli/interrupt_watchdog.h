@@ -10,10 +10,10 @@ namespace mptune::reports {
 void start_interrupt_watchdog(bool json);
 /// From now on an interrupted command says so in place of "start the command again".
 void set_interrupt_remedy(const std::string& remedy);
-/// Call it before a result is printed, so that an interrupt prints no second object: from then on it is told on stderr alone. Never returns
-/// once the interrupted command's object is being printed. Call end_result() when it is printed: the end of the processor time waits for
-/// that.
+/// Call it before a result is printed: from then on an interrupt is told on stderr alone, so that stdout has one object. Never returns once
+/// the interrupted command's object is being printed.
 void begin_result();
+/// Call it when the result is printed: the end of the processor time waits for that while there is time to end the process.
 void end_result();
 /// For a command that polls the interrupt flag and then writes what it has: leaves it 5 s for that.
 void leave_time_to_finish();

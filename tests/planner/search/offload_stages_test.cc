@@ -14,6 +14,7 @@
 #include "profiler/base/index.h"
 #include "tests/planner/offloading.h"
 #include "tests/planner/search/spaces.h"
+#include "tests/support/cases.h"
 
 namespace mptune::planner {
 namespace {
@@ -130,7 +131,7 @@ TEST(OffloadStages, WhereNothingElseFitsThePlanFoundFits) {
 TEST(OffloadStages, NeverMakeTheAnswerSlower) {
   std::mt19937 random(21);
   int faster = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < testing::cases(60); ++round) {
     SCOPED_TRACE(round);
     const Profile plain =
         testing::with_gpus(testing::make_profile(testing::random_shape(random, 5, 3), testing::random_factors(random, 5)), 0);
@@ -152,7 +153,7 @@ TEST(OffloadStages, NeverMakeTheAnswerSlower) {
     EXPECT_TRUE(any_offloads(after) || after.ranked.empty() || after.ranked.front().plan == before.ranked.front().plan);
     faster += step_s(after) < step_s(before) ? 1 : 0;
   }
-  EXPECT_GT(faster, 1);
+  EXPECT_TRUE(testing::kSanitized || faster > 1) << faster << " of all cases";
 }
 
 TEST(OffloadStages, OfAPlanAreThoseThatRecompute) {
