@@ -90,12 +90,14 @@ std::string fault_of(const std::string& name) {
 
 DeviceSpec parse_device(const std::string& name) {
   if (auto device = find_device(name)) return *std::move(device);
-  const std::string fault = fault_of(name);
+  const std::string fault = fault_of(without_rank(name));
   throw Error("invalid device '" + name + "'" + (fault.empty() ? "" : ": " + fault), "--devices",
-              "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2, sleep:4 or a pool, cpu:0-3/auto, separated by commas");
+              "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2, sleep:4 or a pool, cpu:0-3/auto, separated by commas; 1@cuda:0 is one of rank 1");
 }
 
-std::optional<DeviceSpec> find_device(const std::string& name) {
+namespace {
+
+std::optional<DeviceSpec> find_local_device(const std::string& name) {
   const auto kind = device_kind(name);
   if (!kind) return std::nullopt;
   const std::string rest = name.substr(name.find(':') + 1);
@@ -110,9 +112,31 @@ std::optional<DeviceSpec> find_device(const std::string& name) {
   return sleeping_device(rest);
 }
 
+}  // namespace
+
+std::optional<DeviceSpec> find_device(const std::string& name) {
+  if (!names_rank(name)) return find_local_device(name);
+  if (names_rank(without_rank(name))) return std::nullopt;
+  const auto rank = integer(name.substr(0, name.find('@')));
+  auto device = find_local_device(without_rank(name));
+  if (!device || !rank || *rank < 0 || *rank >= DeviceSpec::kMostRanks) return std::nullopt;
+  device->rank = static_cast<int>(*rank);
+  device->name = std::to_string(*rank) + "@" + device->name;
+  return device;
+}
+
+bool names_rank(const std::string& name) {
+  return name.find('@') != std::string::npos;
+}
+
+std::string without_rank(const std::string& name) {
+  return name.substr(names_rank(name) ? name.find('@') + 1 : 0);
+}
+
 std::optional<DeviceSpec::Kind> device_kind(const std::string& name) {
-  const auto colon = name.find(':');
-  return colon == std::string::npos ? std::nullopt : kind_named(name.substr(0, colon));
+  const std::string local = without_rank(name);
+  const auto colon = local.find(':');
+  return colon == std::string::npos ? std::nullopt : kind_named(local.substr(0, colon));
 }
 
 std::optional<DeviceSpec::Kind> class_kind(const std::string& device_class) {

@@ -11,16 +11,19 @@ namespace mptune {
 struct DeviceSpec {
   enum class Kind { cpu, cuda, sleep };
   static constexpr int kMostDevices = 256;
+  static constexpr int kMostRanks = 4096;
   Kind kind = Kind::cpu;
-  std::string name;        ///< "cpu:0-3", "cuda:1", "cuda:0/1of2", "sleep:0"
+  std::string name;        ///< "cpu:0-3", "cuda:1", "cuda:0/1of2", "sleep:0", "1@cuda:0"
   std::vector<int> cores;  ///< cpu: ascending core numbers
   int index = 0;           ///< cuda ordinal, sleep number
   int part = 0;            ///< cuda: which of the parts, from 0
   int parts = 1;           ///< cuda: equal parts that the GPU's multiprocessors are divided into; 1: the whole GPU
+  int rank = 0;            ///< the process that has it
   bool operator==(const DeviceSpec&) const = default;
 };
 
-/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `cuda:0/1of2`, `sleep:0`. Throws Error for anything else. Does not ask the machine.
+/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `cuda:0/1of2`, `sleep:0`, each also as `RANK@NAME` for the device of another process:
+/// `1@cuda:0`. Throws Error for anything else. Does not ask the machine.
 [[nodiscard]] DeviceSpec parse_device(const std::string& name);
 /// The same; nothing for anything else.
 [[nodiscard]] std::optional<DeviceSpec> find_device(const std::string& name);
@@ -29,6 +32,11 @@ struct DeviceSpec {
 [[nodiscard]] std::optional<DeviceSpec::Kind> device_kind(const std::string& name);
 /// The kind of the devices of a class: of "cuda/2", a GPU.
 [[nodiscard]] std::optional<DeviceSpec::Kind> class_kind(const std::string& device_class);
+
+/// A name without its rank: "cuda:0" for "1@cuda:0". Other names are returned as they are.
+[[nodiscard]] std::string without_rank(const std::string& name);
+/// True if a name says which process has the device.
+[[nodiscard]] bool names_rank(const std::string& name);
 
 /// "cuda:1".
 [[nodiscard]] std::string gpu_name(std::int64_t index);

@@ -9,9 +9,11 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/rank.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/gpu_driver.h"
@@ -47,26 +49,27 @@ std::string core_ranges(const std::vector<int>& cores) {
 /// Checks a whole list: no duplicates, all cores available, sleeping devices not mixed with others.
 void check_list(const std::vector<DeviceSpec>& devices) {
   const std::vector<int> available = available_cores();
+  const int own_rank = std::ranges::any_of(devices, [](const auto& device) { return names_rank(device.name); }) ? rank_place().rank : 0;
   std::set<std::string> names;
-  std::set<int> cores;
-  std::map<int, int> parts;
+  std::set<std::pair<int, int>> cores;       // of a rank
+  std::map<std::pair<int, int>, int> parts;  // of a GPU of a rank
   for (const DeviceSpec& device : devices) {
     if (!names.insert(device.name).second) throw Error("device '" + device.name + "' is named twice", "--devices", "name each device once");
     if ((device.kind == DeviceSpec::Kind::sleep) != (devices.front().kind == DeviceSpec::Kind::sleep))
       throw Error("sleeping devices can't be mixed with others", "--devices", "use sleep:K alone");
     if (device.kind == DeviceSpec::Kind::cuda) {
-      require_gpu(device);
-      if (parts.try_emplace(device.index, device.parts).first->second != device.parts) {
+      if (device.rank == own_rank) require_gpu(device);
+      if (parts.try_emplace({device.rank, device.index}, device.parts).first->second != device.parts) {
         throw Error(gpu_name(device.index) + " is divided in two ways", "--devices",
                     "use a whole GPU, or parts of equal size: cuda:0/1of2,cuda:0/2of2");
       }
     }
     for (const int core : device.cores) {
-      if (!std::ranges::binary_search(available, core)) {
+      if (device.rank == own_rank && !std::ranges::binary_search(available, core)) {
         throw Error("core " + std::to_string(core) + " is not available", "--devices",
                     "this process may use cores " + core_ranges(available));
       }
-      if (!cores.insert(core).second)
+      if (!cores.insert({device.rank, core}).second)
         throw Error("core " + std::to_string(core) + " belongs to two devices", "--devices", "give each core to one device");
     }
   }
@@ -93,6 +96,7 @@ void refuse_overlap(const DevicePool& pool, const std::vector<DeviceSpec>& devic
 void add_named(const std::string& name, std::vector<DeviceSpec>& devices) {
   DeviceSpec device = parse_device(name);
   if (device.kind != DeviceSpec::Kind::sleep) return devices.push_back(std::move(device));
+  if (names_rank(name)) throw Error("sleeping devices belong to no rank", name, "use sleep:K alone, without a rank");
   if (device.index < 1 || device.index > DeviceSpec::kMostDevices) {
     throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
                 "use sleep:K with K from 1 to " + std::to_string(DeviceSpec::kMostDevices));

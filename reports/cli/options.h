@@ -21,6 +21,7 @@ struct DeviceOptions {
   std::string link;
   std::string memory;
   bool divides = false;  ///< the command searches how pools are divided
+  bool ranks = false;    ///< the command takes devices of several ranks
 };
 struct ModelOptions {
   std::string model;

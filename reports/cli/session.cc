@@ -75,6 +75,7 @@ TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& envi
 }
 
 void Session::result(const std::string& text, const planner::Json& json) const {
+  if (silent) return;
   const std::string out = options.json ? dump(json) : finished(style, text);
   begin_result();
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
@@ -85,10 +86,12 @@ void Session::result(const std::string& text, const planner::Json& json) const {
 }
 
 void Session::warn(const std::string& text) const {
+  if (silent) return;
   std::fprintf(stderr, "mptune: warning: %s\n", printable(one_line(text)).c_str());
 }
 
 void Session::say(const std::string& text) const {
+  if (silent) return;
   if (!options.quiet) std::fprintf(stderr, "mptune: %s\n", printable(one_line(text)).c_str());
 }
 

@@ -34,6 +34,7 @@ struct Session {
   GlobalOptions options;
   TextStyle style;
   bool live_progress = false;
+  bool silent = false;  ///< of a rank other than 0: prints nothing
 
   /// The result: `text` for people, made under `style`, or `json` as the only object. Texts of other programs in it, and in what the other
   /// two print, reach the terminal as texts, never as control characters. Throws Error (environment) when stdout can't take it.

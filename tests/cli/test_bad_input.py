@@ -49,6 +49,29 @@ class BadInput(CommandTest):
             for value in values:
                 self.fails(2, [option], "tune", "toy", *SLEEP, f"{option}={value}")
 
+    def test_ranks(self):
+        two = ["--devices", "0@cpu:0,1@cpu:0"]
+        ranks = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        self.fails(2, ["devices of 2 ranks", "started alone", "--ranks 2", "torchrun"], "run", "toy", *two)
+        self.fails(2, ["there are 2 ranks", "cpu:0", "0@cpu:0"], "run", "toy", "--devices", "cpu:0", "--ranks", "2")
+        self.fails(2, ["there are 2 ranks", "cpu:1"], "run", "toy", "--devices", "0@cpu:0,cpu:1", "--ranks", "2")
+        self.fails(2, ["no device of rank 1"], "run", "toy", "--devices", "0@cpu:0,0@cpu:1", "--ranks", "2")
+        self.fails(2, ["no device of rank 1"], "run", "toy", "--devices", "0@cpu:0,2@cpu:0", "--ranks", "3")
+        self.fails(2, ["devices of 3 ranks", "there are 2 ranks", "--ranks 3"], "run", "toy", "--devices", "0@cpu:0,1@cpu:0,2@cpu:0", "--ranks", "2")
+        self.fails(2, ["named twice"], "run", "toy", "--devices", "0@cpu:0,0@cpu:0")
+        for name in ("x@cpu:0", "@cpu:0", "-1@cpu:0", "4096@cpu:0", "0@gpu:0", "0@", "0@0@cpu:0"):
+            self.fails(2, [f"invalid device '{name}'", "1@cuda:0 is one of rank 1"], "run", "toy", "--devices", name)
+        for number in ("0", "-1", "x", "1.5", "257", "99999999999999999999"):
+            self.fails(2, ["--ranks", "use 1 to 256"], "run", "toy", *two, f"--ranks={number}")
+        self.fails(2, ["2 ranks were started, not 3", "--ranks", "torchrun"], "run", "toy", *two, "--ranks", "3", **ranks)
+        for missing in ("MASTER_ADDR", "MASTER_PORT"):
+            part = {name: value for name, value in ranks.items() if name != missing}
+            self.fails(2, ["WORLD_SIZE", "MASTER_ADDR and MASTER_PORT", "torchrun"], "run", "toy", *two, **part)
+        for name, values in {"RANK": ["x", "2", "-1"], "WORLD_SIZE": ["x", "0", "4097"], "MASTER_PORT": ["x", "0", "65536"]}.items():
+            for value in values:
+                self.fails(2, [f"{name} is '{value}'", "torchrun"], "run", "toy", *two, **{**ranks, name: value})
+        self.fails(2, ["no option '--ranks'"], "profile", "toy", "--ranks", "2")
+
     def test_models_and_shapes(self):
         self.fails(2, ["unknown model 'nonsense'"], "profile", "nonsense", *SLEEP)
         self.fails(2, ["--input"], "tune", "toy", "--input", "3x64x64", *SLEEP)

@@ -32,7 +32,7 @@ MODEL_MODULES = {
     "profiler/script": {"profiler/model"},
     "profiler/loading": {"profiler/model", "profiler/models", "profiler/state", "profiler/exported", "profiler/script", "profiler/plugin"},
 }
-TORCH_MODULES = {"profiler/device", "profiler/measure", "tuner/runtime", "tuner/training", "tuner/worker", *MODEL_MODULES}
+TORCH_MODULES = {"profiler/device", "profiler/measure", "tuner/distributed", "tuner/runtime", "tuner/training", "tuner/worker", *MODEL_MODULES}
 SQLITE_MODULES = {"profiler/store", "tuner/study"}
 CUPTI_MODULES = {"profiler/collect"}
 # The library that other programs load contains its module without the LibTorch part.

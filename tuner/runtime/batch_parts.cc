@@ -4,7 +4,7 @@
 
 namespace mptune::tuner {
 
-BatchParts::BatchParts(const Plan& plan, int samples) : sizes_(plan.microbatch_sizes) {
+BatchParts::BatchParts(const Plan& plan, int samples) : sizes_(plan.microbatch_sizes), samples_(samples) {
   if (samples < plan.global_batch_size()) {
     const int largest = std::ranges::max(plan.microbatch_sizes);
     sizes_ = split_evenly(samples, (samples + largest - 1) / largest);

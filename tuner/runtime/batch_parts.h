@@ -19,12 +19,14 @@ class BatchParts {
   [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
   [[nodiscard]] int size(int microbatch) const { return sizes_[as_index(microbatch)]; }
   [[nodiscard]] bool empty(int microbatch) const { return size(microbatch) == 0; }
+  [[nodiscard]] std::int64_t samples() const { return samples_; }
   /// Index of a micro-batch's first sample in the batch.
   [[nodiscard]] std::int64_t first(int microbatch) const { return firsts_[as_index(microbatch)]; }
 
  private:
   std::vector<int> sizes_;
   std::vector<std::int64_t> firsts_;
+  std::int64_t samples_ = 0;
 };
 
 }  // namespace mptune::tuner

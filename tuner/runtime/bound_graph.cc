@@ -1,6 +1,7 @@
 #include "tuner/runtime/bound_graph.h"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <set>
 
@@ -40,6 +41,22 @@ PendingWeights::Groups weight_order(const Plan& plan, int stage, int device) {
   return order;
 }
 
+/// Of weights that layers of several stages share by name.
+std::map<std::string, std::vector<int>> stages_of_tied(const Model& model, const std::vector<Stage>& stages) {
+  std::map<std::string, std::vector<int>> by_name;
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
+    for (int i = stages[as_index(s)].first_layer; i < stages[as_index(s)].last_layer; ++i) {
+      const Layer& layer = *model.layers()[as_index(i)].layer;
+      for (const NamedTensor& parameter : layer.parameters()) {
+        const auto known = by_name.find(parameter.name);
+        if (known != by_name.end() && known->second.back() != s) known->second.push_back(s);
+        if (known == by_name.end() && layer.shares_by_name()) by_name[parameter.name] = {s};
+      }
+    }
+  std::erase_if(by_name, [](const auto& entry) { return entry.second.size() == 1; });
+  return by_name;
+}
+
 void mark_ends(std::vector<BoundAction>& row) {
   std::set<const StageReplica*> begun, marked;
   for (BoundAction& bound : row) bound.begins_replica = begun.insert(bound.stage).second;
@@ -52,6 +69,10 @@ void mark_ends(std::vector<BoundAction>& row) {
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
     : plan_(plan), loss_(model.loss().computed_in(plan.options.precision)), devices_(std::move(devices)) {
+  if (options.ranks) {
+    ranks_.emplace(options.ranks);
+    rank_ = options.ranks->rank();
+  }
   validate(plan_, model.size(), "plan for " + model.name());
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
@@ -59,7 +80,9 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
-  for (std::size_t d = 0; d < devices_.size(); ++d) offloaded_.push_back(planner::offloaded(plan_, static_cast<int>(d)));
+  tied_stages_ = stages_of_tied(model, plan_.stages);
+  for (int d = 0; d < static_cast<int>(devices_.size()); ++d)
+    offloaded_.push_back(is_here(d) ? planner::offloaded(plan_, d) : std::vector<planner::Offloaded>());
   add_doorbells(options.link);
   add_workers(options);
   add_stages(model);
@@ -79,6 +102,7 @@ BoundGraph::~BoundGraph() {
 // Threads that share a core never spin: they would delay what they wait for. Sleeping devices have no cores of their own: the kernel wakes
 // one on the core where another spins (on two cores steps of two devices took up to 4 % longer).
 bool BoundGraph::threads_may_spin(std::size_t others) const {
+  if (ranks_) return false;  // threads that talk to other ranks need the cores
   std::set<int> cores;
   std::size_t threads = others;
   for (const auto& device : devices_) {
@@ -94,7 +118,9 @@ std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
   std::set<std::pair<int, int>> lanes;
   for (const Pair& pair : pairs()) {
     const auto [source, destination] = std::pair(pair.source, pair.destination);
-    if (source == destination || !profiler::CopyLane::needs_thread(device(source), device(destination), link)) continue;
+    if (source == destination || !is_here(source) || !is_here(destination) ||
+        !profiler::CopyLane::needs_thread(device(source), device(destination), link))
+      continue;
     lanes.insert({source, destination});
     lanes.insert({destination, source});
   }
@@ -114,6 +140,10 @@ void BoundGraph::add_workers(const PipelineOptions& options) {
   const std::chrono::nanoseconds spin =
       threads_may_spin(copying_threads(options.link) + 1) ? kSpinBetweenSteps : std::chrono::nanoseconds(0);
   for (const auto& device : devices_) {
+    if (!is_here(static_cast<int>(workers_.size()))) {
+      workers_.push_back(nullptr);
+      continue;
+    }
     if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
     workers_.push_back(std::make_unique<profiler::DeviceWorker>(device, spin));
     if (!plan_.options.threads.empty()) workers_.back()->use_threads(plan_.options.threads[workers_.size() - 1]);
@@ -125,12 +155,15 @@ void BoundGraph::add_stages(const Model& model) {
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
     const Stage& stage = plan_.stages[s];
     const bool last = s + 1 == plan_.stages.size();
-    for (std::size_t r = 0; r < stage.devices.size(); ++r)
+    stages_[s].resize(stage.devices.size());
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      if (!is_here(stage.devices[r])) continue;
       workers_[as_index(stage.devices[r])]->run([&] {
-        stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
-                                                            static_cast<int>(r), last ? std::optional<Loss>(loss_) : std::nullopt,
-                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r]), plan_.options));
+        stages_[s][r] = std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s), static_cast<int>(r),
+                                                       last ? std::optional<Loss>(loss_) : std::nullopt,
+                                                       weight_order(plan_, static_cast<int>(s), stage.devices[r]), plan_.options);
       });
+    }
   }
 }
 
@@ -152,16 +185,26 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
   };
   for (const Pair& pair : pairs()) {
     if (pair.source == pair.destination) continue;
-    add(pair.source, pair.destination);
-    add(pair.destination, pair.source);
+    if (is_here(pair.source) && is_here(pair.destination)) {
+      add(pair.source, pair.destination);
+      add(pair.destination, pair.source);
+      continue;
+    }
+    // What other ranks send and get lies in host memory.
+    for (const int end : {pair.source, pair.destination})
+      if (is_here(end) && device(end).spec().kind == DeviceSpec::Kind::cuda) add_host_lanes(end, link);
   }
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    if (offloaded_[d].empty()) continue;
-    const auto device = static_cast<int>(d);
-    const std::shared_ptr<Device> host = make_host_memory(*devices_[d]);
-    lanes_[{device, kHostMemory}] = std::make_unique<profiler::CopyLane>(devices_[d], host, link);
-    lanes_[{kHostMemory, device}] = std::make_unique<profiler::CopyLane>(host, devices_[d], link);
-  }
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (!offloaded_[d].empty()) add_host_lanes(static_cast<int>(d), link);
+}
+
+void BoundGraph::add_host_lanes(int device, const LinkThrottle& link) {
+  auto& out = lanes_[{device, kHostMemory}];
+  if (out) return;
+  const std::shared_ptr<Device>& own = devices_[as_index(device)];
+  const std::shared_ptr<Device> host = make_host_memory(*own);
+  out = std::make_unique<profiler::CopyLane>(own, host, link);
+  lanes_[{kHostMemory, device}] = std::make_unique<profiler::CopyLane>(host, own, link);
 }
 
 void BoundGraph::add_host_channels() {
@@ -171,10 +214,10 @@ void BoundGraph::add_host_channels() {
       auto& channel =
           host_channels_[stages_[as_index(each.stage)][as_index(replica_of(plan_.stages[as_index(each.stage)], each.microbatch))].get()];
       if (channel) continue;
-      channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(),
-                                                   InProcessChannel::Direction{lanes_.at({device, kHostMemory}).get(), &doorbell(device)},
-                                                   InProcessChannel::Direction{lanes_.at({kHostMemory, device}).get(), &doorbell(device)},
-                                                   [this](std::exception_ptr error) { (void)fail(std::move(error)); });
+      channel = std::make_unique<MailboxChannel>(plan_.num_microbatches(),
+                                                 MailboxChannel::Direction{lanes_.at({device, kHostMemory}).get(), &doorbell(device)},
+                                                 MailboxChannel::Direction{lanes_.at({kHostMemory, device}).get(), &doorbell(device)},
+                                                 [this](std::exception_ptr error) { (void)fail(std::move(error)); });
     }
 }
 
@@ -190,18 +233,37 @@ void BoundGraph::bind_offloads() {
     }
 }
 
-void BoundGraph::add_links() {
-  const auto direction = [this](int source, int destination) {
-    return InProcessChannel::Direction{source == destination ? nullptr : lanes_.at({source, destination}).get(), &doorbell(destination)};
+/// `tag`: of the stream between ranks.
+MailboxChannel::Direction BoundGraph::direction(int source, int destination, int tag, bool gradient) {
+  const auto lane = [this](int from, int to) {
+    const auto found = lanes_.find({from, to});
+    return found == lanes_.end() ? nullptr : found->second.get();
   };
+  if (is_here(source) && is_here(destination)) return {lane(source, destination), &doorbell(destination)};
+  if (is_here(destination)) return {lane(kHostMemory, destination), &doorbell(destination)};
+  return {lane(source, kHostMemory), nullptr, [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors) {
+            assert(message.gradient == gradient);
+            ranks_->send(to, tag, kind_of_message(message), tensors);
+          }};
+}
+
+std::int64_t BoundGraph::kind_of_message(MessageTag tag) const {
+  return shapes_ * 2 * plan_.num_microbatches() + 2 * tag.microbatch + (tag.gradient ? 1 : 0);
+}
+
+void BoundGraph::add_links() {
   const auto count = as_index(plan_.num_microbatches());
+  int tag = 0;
   for (const auto& [link, front_replica, back_replica, source, destination] : pairs()) {
     auto& bound = links_[{link->front, front_replica, link->back, back_replica}];
     if (bound) continue;
-    bound = std::make_unique<BoundLink>(BoundLink{*link, source, destination, nullptr, std::vector<char>(count), std::vector<char>(count)});
-    bound->channel =
-        std::make_unique<InProcessChannel>(plan_.num_microbatches(), direction(source, destination), direction(destination, source),
-                                           [this](std::exception_ptr error) { (void)fail(std::move(error)); });
+    bound = std::make_unique<BoundLink>(
+        BoundLink{*link, tag, source, destination, nullptr, std::vector<char>(count), std::vector<char>(count)});
+    tag += 2;
+    if (!is_here(source) && !is_here(destination)) continue;
+    bound->channel = std::make_unique<MailboxChannel>(plan_.num_microbatches(), direction(source, destination, bound->tag, false),
+                                                      direction(destination, source, bound->tag + 1, true),
+                                                      [this](std::exception_ptr error) { (void)fail(std::move(error)); });
   }
 }
 
@@ -213,6 +275,7 @@ BoundLink* BoundGraph::link_for(const StageLink& link, int microbatch) const {
 void BoundGraph::bind_rows() {
   for (const auto& row : plan_.actions) {
     auto& bound_row = rows_.emplace_back();
+    if (!is_here(static_cast<int>(rows_.size()) - 1)) continue;
     for (const Action& action : row) {
       const auto s = as_index(action.stage);
       BoundAction bound;
@@ -236,12 +299,13 @@ int BoundGraph::device_of(const StageReplica& replica) const {
 }
 
 bool BoundGraph::has_replicas() const {
-  return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas.size() > 1; });
+  return std::ranges::any_of(stages_, [](const Replicas& replicas) { return replicas.size() > 1; });
 }
 
 std::vector<BoundLink*> BoundGraph::links() const {
   std::vector<BoundLink*> all;
-  for (const auto& [ends, link] : links_) all.push_back(link.get());
+  for (const auto& [ends, link] : links_)
+    if (link->channel) all.push_back(link.get());
   return all;
 }
 
@@ -249,11 +313,12 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work, const 
   // Done before workers get `work`, a reference: from then on this function must wait for them.
   callers_.clear();
   try {
-    for (const auto& device : devices_) callers_.push_back(device->now_of_caller());
+    for (const auto& device : devices_) callers_.push_back(device->now_of_caller());  // null of other ranks'
   } catch (...) {
     return (void)fail(std::current_exception());
   }
-  for (std::size_t d = 0; d < workers_.size(); ++d)
+  for (std::size_t d = 0; d < workers_.size(); ++d) {
+    if (!workers_[d]) continue;
     workers_[d]->post([this, &work, d] {
       try {
         devices_[d]->after(callers_[d]);
@@ -263,8 +328,10 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work, const 
         (void)fail(std::current_exception());
       }
     });
+  }
   if (meanwhile) meanwhile();
-  for (auto& worker : workers_) (void)worker->wait();
+  for (auto& worker : workers_)
+    if (worker) (void)worker->wait();
 }
 
 void BoundGraph::after_caller(int device, int other) {
@@ -272,12 +339,14 @@ void BoundGraph::after_caller(int device, int other) {
 }
 
 bool BoundGraph::fail(std::exception_ptr error) {
-  if (is_cancelled(error) || !first_error_.set(std::move(error))) return false;
-  for (auto& [ends, link] : links_) link->channel->cancel();
+  if (is_cancelled(error) || !first_error_.set(error)) return false;
+  for (BoundLink* link : links()) link->channel->cancel();
   for (auto& [stage, channel] : host_channels_) channel->cancel();
   for (Replicas& replicas : stages_)
-    for (auto& replica : replicas) replica->pending_weights().cancel();
+    for (auto& replica : replicas)
+      if (replica) replica->pending_weights().cancel();
   ring_all();
+  if (ranks_) ranks_->group().give_up(error_for_ranks(error));
   return true;
 }
 
@@ -296,11 +365,11 @@ void BoundGraph::recover() {
   for_devices([this](int device) {
     for (Replicas& replicas : stages_)
       for (auto& replica : replicas)
-        if (device_of(*replica) == device) replica->abandon();
+        if (replica && device_of(*replica) == device) replica->abandon();
   });
   // The error that ended the step is reported, not those of the clean-up. These cancel the channels, too.
   (void)first_error_.take();
-  for (auto& [ends, link] : links_) link->channel->reset();
+  for (BoundLink* link : links()) link->channel->reset();
   for (auto& [stage, channel] : host_channels_) channel->reset();
 }
 

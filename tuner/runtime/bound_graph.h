@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/doorbell.h"
+#include "tuner/distributed/rank_streams.h"
 #include "tuner/runtime/channel.h"
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/stage_links.h"
@@ -48,12 +50,14 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-/// A link between a replica of one stage and a replica of another, with its channel. Both may be on the same device.
+/// A link between a replica of one stage and a replica of another, with its channel. Both may be on the same device; one may be in another
+/// process.
 struct BoundLink {
   StageLink link;
+  int tag = 0;     ///< of its forward stream between ranks; the backward one's is the next
   int source = 0;  ///< device of the front stage's replica
   int destination = 0;
-  std::unique_ptr<InProcessChannel> channel;
+  std::unique_ptr<MailboxChannel> channel;
   /// Per micro-batch: a gradient comes back. Each end learns it from the tensors, in its own thread.
   std::vector<char> front_awaits, back_owes;
 };
@@ -61,7 +65,7 @@ struct BoundLink {
 /// A micro-batch whose saved activations lie in host memory for a while (planner/offload.h).
 struct BoundOffload {
   StageReplica* stage = nullptr;
-  InProcessChannel* host = nullptr;  ///< to and from host memory: forward, and backward
+  MailboxChannel* host = nullptr;  ///< to and from host memory: forward, and backward
   int microbatch = 0;
 };
 
@@ -73,7 +77,7 @@ struct BoundAction {
   const StageTensors* tensors = nullptr;  ///< of the stage
   std::vector<BoundLink*> before;         ///< for this micro-batch, to stages whose tensors this one reads, ascending
   std::vector<BoundLink*> behind;         ///< likewise to stages that read this one's
-  InProcessChannel* host = nullptr;       ///< of forwards and gradients of an offloaded micro-batch
+  MailboxChannel* host = nullptr;         ///< of forwards and gradients of an offloaded micro-batch
   std::vector<BoundOffload> frees;        ///< before the action: memory on the device that was copied to the host
   std::vector<BoundOffload> fetches;      ///< likewise: what is copied back from now on
   bool computes_loss = false;
@@ -81,7 +85,8 @@ struct BoundAction {
   bool ends_replica = false;    ///< the row's last action that adds to the replica's gradients
 };
 
-/// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions.
+/// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions. Of a plan over several
+/// ranks it has what is on this one's devices: rows of other ranks are empty, and their replicas null.
 /// Call it from one thread, except for fail().
 class BoundGraph {
  public:
@@ -96,20 +101,41 @@ class BoundGraph {
   [[nodiscard]] const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   [[nodiscard]] Device& device(int index) const { return *devices_[as_index(index)]; }
   [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[as_index(device)]; }
+  /// Null where this process has all devices.
+  [[nodiscard]] RankStreams* ranks() { return ranks_ ? &*ranks_ : nullptr; }
+  [[nodiscard]] int rank_of(int device) const { return ranks_ ? devices_[as_index(device)]->spec().rank : 0; }
+  /// True for devices of this process.
+  [[nodiscard]] bool is_here(int device) const { return !ranks_ || rank_of(device) == rank_; }
 
   using Replicas = std::vector<std::unique_ptr<StageReplica>>;
   [[nodiscard]] const std::vector<Replicas>& stages() const { return stages_; }
   [[nodiscard]] const Replicas& replicas(int stage) const { return stages_[as_index(stage)]; }
-  /// The first replica of a stage: the one to train.
+  /// The first replica of a stage: the one to train. Requires: it is here.
   [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
+  [[nodiscard]] bool has_first(int stage) const { return replicas(stage)[0] != nullptr; }
+  /// The rank that has a replica.
+  [[nodiscard]] int rank_of(int stage, int replica) const { return rank_of(plan_.stages[as_index(stage)].devices[as_index(replica)]); }
   [[nodiscard]] int device_of(const StageReplica& replica) const;
   [[nodiscard]] bool has_replicas() const;
 
   [[nodiscard]] std::vector<BoundLink*> links() const;
+  /// The link of a micro-batch between two stages, null where neither end is here.
+  [[nodiscard]] BoundLink* link_for(const StageLink& link, int microbatch) const;
+  [[nodiscard]] const std::vector<StageLink>& links_of_stages() const { return stage_links_; }
+  /// Tags of streams between ranks below this one are of links.
+  [[nodiscard]] int tags_of_links() const { return 2 * static_cast<int>(links_.size()); }
+  /// Stages that use a tied weight, by its name, ascending: the first one trains it.
+  [[nodiscard]] const std::map<std::string, std::vector<int>>& tied_stages() const { return tied_stages_; }
   /// Replicas that offload, with their channels.
-  [[nodiscard]] const std::map<StageReplica*, std::unique_ptr<InProcessChannel>>& host_channels() const { return host_channels_; }
+  [[nodiscard]] const std::map<StageReplica*, std::unique_ptr<MailboxChannel>>& host_channels() const { return host_channels_; }
   /// What each stage takes and returns.
   [[nodiscard]] const std::vector<StageTensors>& tensors() const { return tensors_; }
+
+  /// What the messages of the next step depend on, but for their place in it: its number of samples, and whether it has backwards. Equal
+  /// on all ranks.
+  void set_shapes(std::int64_t samples, bool backwards) { shapes_ = 2 * samples + (backwards ? 1 : 0); }
+  /// Between ranks: messages of one kind have the same shapes, as a rule (RankStreams).
+  [[nodiscard]] std::int64_t kind_of_message(MessageTag tag) const;
 
   /// Runs `work` on every device's compute thread at once, `meanwhile` in the calling thread, and waits for all, the devices' queued work
   /// included. Passes what `work` throws to fail(); `meanwhile` does not throw.
@@ -151,15 +177,20 @@ class BoundGraph {
   };
   [[nodiscard]] std::vector<Pair> pairs() const;
   static constexpr int kHostMemory = -1;  ///< in place of a device
-  [[nodiscard]] BoundLink* link_for(const StageLink& link, int microbatch) const;
+  [[nodiscard]] MailboxChannel::Direction direction(int source, int destination, int tag, bool gradient);
+  void add_host_lanes(int device, const LinkThrottle& link);
   void add_host_channels();
   void bind_rows();
   void bind_offloads();
 
   Plan plan_;
   Loss loss_;
+  std::optional<RankStreams> ranks_;
+  int rank_ = 0;
+  std::int64_t shapes_ = 0;
   std::vector<StageLink> stage_links_;
   std::vector<StageTensors> tensors_;
+  std::map<std::string, std::vector<int>> tied_stages_;
   std::vector<std::shared_ptr<Device>> devices_;
   FirstError first_error_;
   // Destroyed from the bottom up: lanes finish before workers, workers free their stages' tensors.
@@ -169,8 +200,8 @@ class BoundGraph {
   std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;  ///< by (source, destination); kHostMemory
   using Ends = std::tuple<int, int, int, int>;                                ///< front stage, its replica, back stage, its replica
   std::map<Ends, std::unique_ptr<BoundLink>> links_;
-  std::vector<std::vector<planner::Offloaded>> offloaded_;                    ///< per device
-  std::map<StageReplica*, std::unique_ptr<InProcessChannel>> host_channels_;  ///< of replicas that offload
+  std::vector<std::vector<planner::Offloaded>> offloaded_;                  ///< per device
+  std::map<StageReplica*, std::unique_ptr<MailboxChannel>> host_channels_;  ///< of replicas that offload
   std::vector<std::vector<BoundAction>> rows_;
   std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began
 };

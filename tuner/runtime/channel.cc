@@ -41,15 +41,19 @@ class Places {
 
 }  // namespace
 
-InProcessChannel::InProcessChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed)
+MailboxChannel::MailboxChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed)
     : directions_{forward, backward}, failed_(std::move(failed)), slots_(2 * as_index(microbatches)) {}
 
-void InProcessChannel::send(MessageTag tag, Tensors tensors) {
+void MailboxChannel::send(MessageTag tag, Tensors tensors) {
   profiler::CopyLane* lane = direction_of(tag).lane;
+  lane == nullptr ? deliver(tag, {std::move(tensors), nullptr}) : copy(*lane, tag, std::move(tensors));
+}
+
+void MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors) {
   Places places(tensors);
-  if (lane == nullptr || places.empty()) return deliver(tag, {std::move(tensors), nullptr});
+  if (places.empty()) return deliver(tag, {std::move(tensors), nullptr});
   tensors = places.take();
-  lane->copy(
+  lane.copy(
       std::move(tensors),
       [this, tag, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
         std::int64_t bytes = 0;
@@ -61,19 +65,30 @@ void InProcessChannel::send(MessageTag tag, Tensors tensors) {
       [this](std::exception_ptr error) { failed_(std::move(error)); });
 }
 
-void InProcessChannel::deliver(MessageTag tag, Message message) {
+void MailboxChannel::deliver(MessageTag tag, Message message) {
+  const Direction& direction = direction_of(tag);
+  if (direction.elsewhere) {
+    wait_for(message.there);
+    return direction.elsewhere(tag, std::move(message.tensors));
+  }
   Slot& slot = slot_of(tag);
   slot.message = std::move(message);
   slot.arrived = true;
-  direction_of(tag).receiver->ring();
+  direction.receiver->ring();
 }
 
-Message InProcessChannel::receive(MessageTag tag) {
+void MailboxChannel::arrive(MessageTag tag, Tensors tensors) {
+  profiler::CopyLane* lane = direction_of(tag).lane;
+  if (lane == nullptr) return deliver(tag, {std::move(tensors), nullptr});
+  copy(*lane, tag, std::move(tensors));
+}
+
+Message MailboxChannel::receive(MessageTag tag) {
   direction_of(tag).receiver->wait([&] { return cancelled_ || arrived(tag); });
   return *try_receive(tag);
 }
 
-std::optional<Message> InProcessChannel::try_receive(MessageTag tag) {
+std::optional<Message> MailboxChannel::try_receive(MessageTag tag) {
   if (cancelled_) throw StepCancelled();
   if (!arrived(tag)) return std::nullopt;
   Slot& slot = slot_of(tag);
@@ -81,16 +96,17 @@ std::optional<Message> InProcessChannel::try_receive(MessageTag tag) {
   return std::exchange(slot.message, {});
 }
 
-bool InProcessChannel::arrived(MessageTag tag) {
+bool MailboxChannel::arrived(MessageTag tag) {
   return slot_of(tag).arrived;
 }
 
-void InProcessChannel::cancel() {
+void MailboxChannel::cancel() {
   cancelled_ = true;
-  for (const Direction& direction : directions_) direction.receiver->ring();
+  for (const Direction& direction : directions_)
+    if (direction.receiver != nullptr) direction.receiver->ring();
 }
 
-void InProcessChannel::reset() {
+void MailboxChannel::reset() {
   for (Slot& slot : slots_) {
     slot.message = {};
     slot.arrived = false;

@@ -50,16 +50,19 @@ class Channel {
   virtual void reset() = 0;
 };
 
-/// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy.
-class InProcessChannel final : public Channel {
+/// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy. One end may be in another process.
+class MailboxChannel final : public Channel {
  public:
   /// One direction. Both pointers outlive the channel.
   struct Direction {
-    profiler::CopyLane* lane = nullptr;      ///< null: both ends are on one device
-    profiler::Doorbell* receiver = nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel()
+    profiler::CopyLane* lane = nullptr;  ///< null: both ends are on one device, or the sender is elsewhere
+    profiler::Doorbell* receiver =
+        nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel(); null: it is elsewhere
+    /// Where the receiver is in another process: sends to it, in the thread that copied. Else empty.
+    std::function<void(MessageTag, Tensors)> elsewhere = nullptr;
   };
   /// `failed` gets the error of a failed copy, in the thread that copied.
-  InProcessChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed);
+  MailboxChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
   [[nodiscard]] Message receive(MessageTag tag) override;
@@ -67,6 +70,8 @@ class InProcessChannel final : public Channel {
   [[nodiscard]] bool arrived(MessageTag tag) override;
   void cancel() override;
   void reset() override;
+  /// A message that was sent in another process has come. One thread for a direction.
+  void arrive(MessageTag tag, Tensors tensors);
 
   /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only.
   using Observer =
@@ -81,6 +86,7 @@ class InProcessChannel final : public Channel {
   };
   [[nodiscard]] const Direction& direction_of(MessageTag tag) const { return directions_[tag.gradient ? 1 : 0]; }
   [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
+  void copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors);
   void deliver(MessageTag tag, Message message);
 
   std::array<Direction, 2> directions_;  ///< forward, backward

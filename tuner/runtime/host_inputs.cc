@@ -73,7 +73,7 @@ Tensors HostInputs::samples(const Tensors& batch, int microbatch) const {
 }
 
 void HostInputs::stage(Slot& slot, const Tensors& batch, Device& device, int microbatch) {
-  if (!device.stages_host_tensors()) return;
+  if (!device.stages_host_tensors()) return;  // nor do devices of other ranks
   try {
     for (const at::Tensor& tensor : samples(batch, microbatch)) slot.tensors.push_back(device.staged(tensor));
   } catch (...) {

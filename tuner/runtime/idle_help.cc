@@ -17,7 +17,7 @@ IdleHelp::IdleHelp(BoundGraph& graph) : graph_(graph), helped_(graph.devices().s
   const auto group_of = [&](const StageReplica& replica) { return groups[as_index(graph.device_of(replica))]; };
   for (const BoundGraph::Replicas& replicas : graph.stages())
     for (const auto& replica : replicas) {
-      if (group_of(*replica) < 0) continue;
+      if (!replica || group_of(*replica) < 0) continue;
       for (std::size_t d = 0; d < helped_.size(); ++d)
         if (groups[d] == group_of(*replica)) helped_[d].push_back(replica.get());
       replica->pending_weights().set_ready_observer([this] { ring_idle(); });

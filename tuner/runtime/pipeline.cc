@@ -12,6 +12,7 @@
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
 #include "profiler/device/device_list.h"
+#include "tuner/distributed/remote_device.h"
 #include "tuner/runtime/bound_graph.h"
 #include "tuner/runtime/step_runner.h"
 
@@ -19,9 +20,9 @@ namespace mptune {
 
 namespace {
 
-std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan) {
+std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan, const RankGroup* ranks) {
   std::vector<std::shared_ptr<Device>> devices;
-  for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(make_device(spec));
+  for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(tuner::make_device_of(spec, ranks));
   return devices;
 }
 
@@ -112,7 +113,8 @@ struct Pipeline::Impl {
   }
   void set_loss_scale(double scale) {
     loss_scale = scale;
-    for (const auto& last : graph.stages().back()) last->set_loss_scale(scale);
+    for (const auto& last : graph.stages().back())
+      if (last) last->set_loss_scale(scale);
   }
   /// A copy of the model as it is trained so far, on the host.
   [[nodiscard]] Model model() const {
@@ -124,7 +126,7 @@ struct Pipeline::Impl {
 };
 
 Pipeline::Pipeline(Model model, const Plan& plan, const PipelineOptions& options)
-    : Pipeline(std::move(model), plan, options, devices_of(plan)) {}
+    : Pipeline(std::move(model), plan, options, devices_of(plan, options.ranks.get())) {}
 
 Pipeline::Pipeline(Model model, const PlanFile& file, const PipelineOptions& options)
     : Pipeline([&]() -> Model&& { return (void)checked(model, file, options.strict), std::move(model); }(), file.plan, options) {}
@@ -174,7 +176,7 @@ Evaluation Pipeline::evaluate(const Tensors& inputs, const at::Tensor& target) {
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {
   finish_update();
   std::vector<at::Tensor> tensors;
-  for (const NamedTensor& parameter : impl_->graph.stages().at(as_index(stage))[0]->named_parameters()) tensors.push_back(parameter.tensor);
+  for (const NamedTensor& parameter : named_parameters(stage)) tensors.push_back(parameter.tensor);
   return tensors;
 }
 
@@ -182,20 +184,23 @@ std::vector<NamedTensor> Pipeline::named_parameters() const {
   finish_update();
   std::vector<NamedTensor> all;
   for (const auto& replicas : impl_->graph.stages())
-    for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
+    if (replicas[0])
+      for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
   return all;
 }
 
 std::vector<NamedTensor> Pipeline::named_buffers() const {
   std::vector<NamedTensor> all;
   for (const auto& replicas : impl_->graph.stages())
-    for (const NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(buffer);
+    if (replicas[0])
+      for (const NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(buffer);
   return all;
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters(int stage) const {
   finish_update();
-  return impl_->graph.stages().at(as_index(stage))[0]->named_parameters();
+  const auto& first = impl_->graph.stages().at(as_index(stage))[0];
+  return first ? first->named_parameters() : std::vector<NamedTensor>();
 }
 
 void Pipeline::set_steps(std::int64_t steps) {
@@ -212,6 +217,7 @@ double Pipeline::gradient_norm() {
       squares[as_index(stage)] += at::norm(numbers, 2, at::kDouble).square().item<double>();
     }
   });
+  squares = impl_->runner.sum_over_ranks(squares);
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
@@ -237,7 +243,7 @@ double Pipeline::loss_scale() const {
 }
 
 bool Pipeline::unscale_gradients() {
-  std::vector<char> finite(plan().stages.size(), 1);
+  std::vector<double> infinite(plan().stages.size());
   on_stages([&](int stage) {
     const at::NoGradGuard no_gradients;
     std::vector<at::Tensor> gradients;
@@ -249,12 +255,15 @@ bool Pipeline::unscale_gradients() {
     const auto on_device = gradients.front().options().dtype(at::kFloat);
     at::Tensor found = at::zeros({1}, on_device);
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1 / loss_scale(), on_device));
-    finite[as_index(stage)] = found.item<float>() == 0 ? 1 : 0;
+    infinite[as_index(stage)] = found.item<float>();
   });
-  return std::ranges::all_of(finite, [](char of_stage) { return of_stage != 0; });
+  return std::ranges::all_of(impl_->runner.sum_over_ranks(infinite), [](double of_stage) { return of_stage == 0; });
 }
 
 void Pipeline::replan(const Plan& plan) {
+  if (impl_->options.ranks)
+    throw Error("the plan of several ranks can't be changed while they run", "Pipeline::replan",
+                "save a checkpoint, and go on from it with the other plan");
   finish_update();
   const Model model = impl_->model();
   const PipelineOptions options = impl_->options;
@@ -283,11 +292,18 @@ void Pipeline::replan(const Plan& plan) {
 
 void Pipeline::copy_state_to(Model& model) const {
   const at::NoGradGuard no_grad;
-  const auto copy = [](std::vector<NamedTensor> from, std::vector<NamedTensor> to) {
-    for (std::size_t i = 0; i < from.size(); ++i) to.at(i).tensor.copy_(from[i].tensor);
+  finish_update();
+  const auto copy = [&](std::vector<NamedTensor> to, const std::vector<NamedTensor>& (tuner::StageReplica::*named)() const) {
+    std::size_t at = 0;
+    for (int stage = 0; stage < plan().num_stages(); ++stage) {
+      Tensors own;
+      if (impl_->graph.has_first(stage))
+        for (const NamedTensor& each : (impl_->graph.first(stage).*named)()) own.push_back(each.tensor);
+      for (const at::Tensor& from : impl_->runner.of_stage_everywhere(stage, own)) to.at(at++).tensor.copy_(from);
+    }
   };
-  copy(named_parameters(), model.parameters());
-  copy(named_buffers(), model.buffers());
+  copy(model.parameters(), &tuner::StageReplica::named_parameters);
+  copy(model.buffers(), &tuner::StageReplica::named_buffers);
 }
 
 void Pipeline::on_stages(const std::function<void(int stage)>& work) {
@@ -304,6 +320,22 @@ void Pipeline::finish_update() const {
 
 void Pipeline::record(HostCollector* collector, TagSink* gpus) {
   impl_->runner.record(collector, gpus);
+}
+
+std::vector<Tensors> Pipeline::on_first_rank(const Tensors& own) const {
+  return impl_->runner.on_first_rank(own);
+}
+
+Tensors Pipeline::from_first_rank(const Tensors& own) const {
+  return impl_->runner.from_first_rank(own);
+}
+
+std::vector<double> Pipeline::sum_over_ranks(const std::vector<double>& own) const {
+  return impl_->runner.sum_over_ranks(own);
+}
+
+bool Pipeline::has_all_stages() const {
+  return impl_->options.ranks == nullptr;
 }
 
 const Plan& Pipeline::plan() const {

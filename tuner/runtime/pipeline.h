@@ -14,6 +14,7 @@
 #include "profiler/device/device.h"
 #include "profiler/device/device_list.h"
 #include "profiler/model/model.h"
+#include "tuner/distributed/rank_group.h"
 
 namespace mptune {
 
@@ -30,16 +31,22 @@ struct Evaluation {
 };
 
 struct PipelineOptions {
-  LinkThrottle link;                                 ///< of copies between devices, and of saved activations to host memory and back
-  std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; of CPU devices it needs install_cpu_accounting()
-  std::uint64_t seed = 0;                            ///< of random layers
-  bool strict = false;                               ///< refuse a plan file made for another model instead of warning
+  LinkThrottle link = {};  ///< of copies between devices of this process, and of saved activations to host memory and back
+  std::map<std::string, std::int64_t> memory_bytes = {};  ///< cap by device name; of CPU devices it needs install_cpu_accounting()
+  std::uint64_t seed = 0;                                 ///< of random layers
+  bool strict = false;                                    ///< refuse a plan file made for another model instead of warning
+  std::shared_ptr<RankGroup> ranks = nullptr;  ///< the processes that have the plan's devices (`1@cuda:0`); null: this one has all
 };
 
 /// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the
 /// un-pipelined loop that sums in the plan's order, bit for bit on CPU unless the plan's options say otherwise (is_exact). Where rows split
 /// the backward, weights of products are summed in the order of the W, all others in that of the I. One thread drives it; every other
 /// thread is owned and joined by this object.
+///
+/// With options.ranks each process makes a pipeline of the same model, plan and options, with the same batches, and has the stages whose
+/// first device it has: those alone are trained here, and on_stages() visits them alone. Every rank calls the same functions in the same
+/// order; step(), forward(), evaluate(), gradient_norm(), clip_gradients(), unscale_gradients() and copy_state_to() wait for each other and
+/// return the same on all of them. An error on one rank ends the pipelines of all: theirs says why.
 class Pipeline {
  public:
   /// Copies the model's layers to their devices, 4-d parameters in the plan's memory format. Throws Error: a plan that does not fit the
@@ -73,7 +80,7 @@ class Pipeline {
   /// Parameters of a stage's first replica: the ones to train. The other replicas copy their values at the next step. Tied weights belong
   /// to the first stage that uses them and have the summed gradients of all stages; the other stages copy their values at the next step.
   [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
-  /// All parameters with their names, in the model's order. After a step they have gradients.
+  /// All parameters of this rank with their names, in the model's order. After a step they have gradients.
   [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
   /// Those of parameters(stage), with their names.
   [[nodiscard]] std::vector<NamedTensor> named_parameters(int stage) const;
@@ -99,6 +106,15 @@ class Pipeline {
   void update_with_next_step(std::function<void(int stage)> work);
   /// Runs what update_with_next_step() left, if anything. Call it after the last step before tensors that were fetched earlier are read.
   void finish_update() const;
+
+  /// Between ranks: what each of them gives, by rank, on rank 0; nothing on the others. Without ranks, what is given.
+  [[nodiscard]] std::vector<Tensors> on_first_rank(const Tensors& own) const;
+  /// What rank 0 gives, on every rank, in host memory. Without ranks, what is given.
+  [[nodiscard]] Tensors from_first_rank(const Tensors& own) const;
+  /// What all ranks give, added up place by place.
+  [[nodiscard]] std::vector<double> sum_over_ranks(const std::vector<double>& own) const;
+  /// False for a pipeline of several ranks.
+  [[nodiscard]] bool has_all_stages() const;
 
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] std::int64_t steps() const;  ///< completed so far

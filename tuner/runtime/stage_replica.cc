@@ -329,11 +329,6 @@ std::vector<std::string> StageReplica::layer_names() const {
   return names;
 }
 
-void StageReplica::collect_statistics(int layer, int microbatch) {
-  Layer& source = *layers_[as_index(layer)].layer;
-  if (source.has_batch_statistics()) statistics_[as_index(layer)][microbatch] = source.take_statistics();
-}
-
 /// Such a layer must see all micro-batches in their order.
 void StageReplica::check_written(int layer, const RunContext& context) {
   const std::string buffer = layers_[as_index(layer)].layer->written_buffer();
@@ -347,21 +342,6 @@ void StageReplica::check_written(int layer, const RunContext& context) {
                     " comes after micro-batch " + std::to_string(last_writing_.microbatch),
                 where, "choose a schedule that takes them in order, such as 1f1b");
   last_writing_ = context;
-}
-
-void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares) {
-  for (auto layer = as_index(share); layer < layers_.size(); layer += as_index(shares)) {
-    if (!layers_[layer].layer->has_batch_statistics()) continue;
-    std::map<int, std::vector<BatchStatistics>> by_microbatch;
-    for (StageReplica* replica : replicas) by_microbatch.merge(replica->statistics_[layer]);
-    std::vector<std::vector<BatchStatistics>> by_norm;
-    for (auto& [microbatch, norms] : by_microbatch) {
-      by_norm.resize(norms.size());
-      for (std::size_t norm = 0; norm < norms.size(); ++norm) by_norm[norm].push_back(std::move(norms[norm]));
-    }
-    layers_[layer].layer->commit_statistics(by_norm);
-    for (StageReplica* replica : replicas) replica->statistics_[layer].clear();
-  }
 }
 
 }  // namespace mptune::tuner

@@ -92,6 +92,10 @@ class StageReplica {
   /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers:
   /// of one of `shares` shares of the layers. Different shares may be committed at the same time.
   void commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares);
+  /// Those that this replica saw and has not committed, for a replica of another process; they are given up.
+  [[nodiscard]] Tensors take_statistics();
+  /// What take_statistics() of another replica returned is committed with its own.
+  void add_statistics(const Tensors& taken);
 
   /// From the next step on the loss's gradient, and so all others, are multiplied by this.
   void set_loss_scale(double scale) { loss_scale_ = scale; }

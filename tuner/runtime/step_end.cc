@@ -12,17 +12,24 @@ namespace mptune::tuner {
 void StepRunner::begin_ends() {
   for (std::size_t s = 0; s < ends_.size(); ++s) {
     const BoundGraph::Replicas& replicas = graph_.stages()[s];
-    ends_[s].running = static_cast<int>(replicas.size());
+    ends_[s].running = replicas_here(replicas);
     ends_[s].shares_left = shares_of(replicas);
     ends_[s].computed.assign(replicas.size(), nullptr);
     ends_[s].finished.assign(replicas.size(), nullptr);
   }
 }
 
+int StepRunner::replicas_here(const BoundGraph::Replicas& replicas) {
+  return static_cast<int>(std::ranges::count_if(replicas, [](const auto& replica) { return replica != nullptr; }));
+}
+
 /// On CPU every replica's thread finishes a share of the stage. On a GPU the first replica's thread finishes all: work of another thread on
-/// its memory would be on no recorded lane.
+/// its memory would be on no recorded lane. So does it where replicas are on several ranks. Another rank than the first replica's has
+/// nothing to finish.
 int StepRunner::shares_of(const BoundGraph::Replicas& replicas) {
-  return replicas[0]->on_gpu() ? 1 : static_cast<int>(replicas.size());
+  if (!replicas[0]) return 0;
+  const bool all_here = replicas_here(replicas) == static_cast<int>(replicas.size());
+  return replicas[0]->on_gpu() || !all_here ? 1 : static_cast<int>(replicas.size());
 }
 
 void StepRunner::end_replica(const StageReplica& replica) {
@@ -39,17 +46,26 @@ bool StepRunner::wait_unless_failed(int device, const std::function<bool()>& rea
 
 void StepRunner::finish(int device) {
   const at::NoGradGuard no_grad;
+  // Sent before this device waits for any: so no two ranks wait for each other.
+  if (exchange_) for_replicas(device, [this](StageReplica& replica) { send_gradients_of(replica); });
   // The last stage is the first one whose backwards end.
   for (auto replicas = graph_.stages().rbegin(); replicas != graph_.stages().rend(); ++replicas)
     for (const auto& replica : *replicas)
-      if (graph_.device_of(*replica) == device && !finish_share(*replica)) return;
+      if (replica && graph_.device_of(*replica) == device && !finish_share(*replica)) return;
   const auto all_ended = [this] { return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.running == 0; }); };
   if (help_.takes_part(device) && !wait_unless_failed(device, all_ended)) return;
   if (tied_.empty()) return;
-  const auto all_done = [this] { return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.shares_left == 0; }); };
-  if (!wait_unless_failed(device, all_done)) return;
+  if (!wait_unless_failed(device, [this] { return all_shares_done(); })) return;
   for (const StageEnd& end : ends_) after(device, end.finished);
+  if (exchange_)
+    for_replicas(device, [this](const StageReplica& replica) {
+      if (replica.replica() == 0) send_tied_gradients(replica);
+    });
   sum_tied(device);
+}
+
+bool StepRunner::all_shares_done() const {
+  return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.shares_left == 0; });
 }
 
 /// Returns false if the step has failed.
@@ -63,7 +79,10 @@ bool StepRunner::finish_share(StageReplica& replica) {
     after(device, end.computed);
     sum_replicas(replica, shares);
   }
-  if (replica.has_batch_statistics()) commit_statistics(replica, shares);
+  if (replica.has_batch_statistics()) {
+    if (exchange_) receive_statistics(replica);
+    commit_statistics(replica, shares);
+  }
   if (!tied_.empty()) end.finished[as_index(replica.replica())] = graph_.device(device).now();
   if (--end.shares_left == 0) graph_.ring_all();
   return true;
@@ -80,27 +99,41 @@ void StepRunner::sum_replicas(StageReplica& replica, int shares) {
   const TagScope scope(gpus_, tag, EventKind::reduce);
   const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
   const std::vector<at::Tensor>& parameters = replicas[0]->trained();
-  for (std::size_t p = as_index(replica.replica()); p < parameters.size(); p += as_index(shares))
-    for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
+  const auto add = [&](const auto& gradient_of) {
+    for (std::size_t p = as_index(replica.replica()); p < parameters.size(); p += as_index(shares))
+      add_gradient(parameters[p], gradient_of(p));
+  };
+  for (std::size_t other = 1; other < replicas.size(); ++other) {
+    if (replicas[other]) {
+      add([&](std::size_t p) { return replicas[other]->trained()[p].grad(); });
+      continue;
+    }
+    const Tensors received = receive_gradients_of(replica.stage(), static_cast<int>(other));
+    add([&](std::size_t p) { return received.at(p); });
+  }
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
 
 void StepRunner::commit_statistics(const StageReplica& replica, int shares) {
   const TagScope scope(gpus_, tag_of(replica), EventKind::reduce);
   std::vector<StageReplica*> all;
-  for (const auto& each : graph_.replicas(replica.stage())) all.push_back(each.get());
+  for (const auto& each : graph_.replicas(replica.stage()))
+    if (each) all.push_back(each.get());
   all[0]->commit_statistics(all, replica.replica(), shares);
 }
 
 /// Adds the gradients of tied copies to those of the stage that trains the weight, in order of the stages.
 void StepRunner::sum_tied(int device) {
   for (const auto& [name, weight] : tied_.all()) {
+    if (!graph_.has_first(weight.stage) || graph_.device_of(graph_.first(weight.stage)) != device) continue;
     StageReplica& holder = graph_.first(weight.stage);
-    if (graph_.device_of(holder) != device) continue;
     const auto start = profiler::SteadyClock::now();
     const Tag tag = tag_of(holder);
     const TagScope scope(gpus_, tag, EventKind::reduce);
-    for (const at::Tensor& copy : weight.copies) add_gradient(weight.first, copy.grad());
+    for (const TiedWeights::Copy& copy : weight.copies)
+      add_gradient(weight.first, copy.tensor.defined()
+                                     ? copy.tensor.grad()
+                                     : exchange_->receive_tied(true, weight.number, copy.stage, graph_.rank_of(copy.stage, 0)));
     if (auto* recorder = holder.recorder()) recorder->leaf(EventKind::reduce, "sum tied gradients", tag, start);
   }
 }

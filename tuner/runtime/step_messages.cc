@@ -102,7 +102,11 @@ Tensors StepRunner::receive_gradients(const BoundAction& bound) {
 void StepRunner::send_gradients(const BoundAction& bound, const Tensors& gradients) {
   const int m = bound.action.microbatch;
   for (BoundLink* link : bound.before) {
-    if (link->back_owes[as_index(m)] == 0) continue;
+    if (link->back_owes[as_index(m)] == 0) {
+      // Another rank can't know that, and waits for a message.
+      if (!graph_.is_here(link->source)) link->channel->send({true, m}, {});
+      continue;
+    }
     link->channel->send({true, m}, link->link.everything ? gradients : chosen(gradients, link->link.slots, &Slots::value_type::second));
   }
 }

@@ -28,7 +28,7 @@ void StepRunner::record_copies(BoundLink& link) {
       });
 }
 
-void StepRunner::record_host_copies(const StageReplica& replica, InProcessChannel& channel) {
+void StepRunner::record_host_copies(const StageReplica& replica, MailboxChannel& channel) {
   const int device = graph_.device_of(replica), devices = static_cast<int>(graph_.devices().size());
   const std::string name = graph_.device(device).name();
   LaneLog* to_host = &collector_->lane(device, copy_lane(devices), "copies " + name + " to host memory");
@@ -48,7 +48,8 @@ void StepRunner::record(HostCollector* collector, TagSink* gpus) {
   collector_ = collector;
   gpus_ = gpus;
   for (const BoundGraph::Replicas& replicas : graph_.stages())
-    for (const auto& replica : replicas) collector == nullptr ? replica->set_recorder(nullptr) : record_compute(*replica);
+    for (const auto& replica : replicas)
+      if (replica) collector == nullptr ? replica->set_recorder(nullptr) : record_compute(*replica);
   for (BoundLink* link : graph_.links()) collector == nullptr ? link->channel->set_observer(nullptr) : record_copies(*link);
   for (const auto& [replica, channel] : graph_.host_channels())
     collector == nullptr ? channel->set_observer(nullptr) : record_host_copies(*replica, *channel);

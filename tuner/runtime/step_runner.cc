@@ -69,9 +69,13 @@ StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
       help_(graph),
       seed_(seed),
       has_copies_(graph.has_replicas() || !tied_.empty()),
+      values_(graph.stages().size()),
       updates_(graph.stages().size()),
       ends_(graph.stages().size()),
-      inputs_(graph) {}
+      inputs_(graph),
+      receivers_(graph) {
+  if (graph.ranks() != nullptr) exchange_.emplace(graph);
+}
 
 Tensors StepRunner::on_host(const Tensors& inputs) const {
   if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA))
@@ -91,7 +95,7 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   weights_ = graph_.loss().weights_of_parts(own_target, parts_.sizes());
   inputs_.begin(std::move(own_inputs), own_target, parts_);
   begin_ends();
-  run_devices([&](int device) {
+  run_devices(false, [&](int device) {
     run_row(device, accumulate);
     finish(device);
   });
@@ -108,16 +112,25 @@ std::vector<Tensors> StepRunner::evaluate(const Tensors& inputs) {
   parts_ = BatchParts(graph_.plan(), static_cast<int>(inputs.front().size(0)));
   inputs_.begin(std::move(own_inputs), {}, parts_);
   evaluated_.assign(parts_.sizes().size(), {});
-  run_devices([this](int device) { evaluate_row(device); });
+  run_devices(true, [this](int device) { evaluate_row(device); });
+  if (exchange_) share_evaluated();
   std::vector<Tensors> outputs = std::move(evaluated_);
   outputs.resize(as_index(std::ranges::count_if(parts_.sizes(), [](int size) { return size > 0; })));
   return outputs;
 }
 
-void StepRunner::run_devices(const std::function<void(int device)>& work) {
+void StepRunner::run_devices(bool evaluates, const std::function<void(int device)>& work) {
   running_ = true;
   failed_at_.clear();
-  graph_.for_devices(work, [this] { inputs_.stage(); });
+  const bool gets_values = exchange_ && has_copies_;
+  values_are_here_ = !gets_values;
+  graph_.set_shapes(parts_.samples(), !evaluates);
+  receivers_.begin(parts_, !evaluates);
+  graph_.for_devices(work, [&] {
+    inputs_.stage();
+    if (gets_values) receive_values(evaluates);
+  });
+  receivers_.end();
   running_ = false;
   const auto error = graph_.take_error();
   inputs_.end();
@@ -128,19 +141,20 @@ void StepRunner::run_devices(const std::function<void(int device)>& work) {
 
 double StepRunner::take_loss() {
   const Plan& plan = graph_.plan();
-  double loss = 0;
+  std::vector<double> losses(as_index(plan.num_microbatches()));
   for (int m = 0; m < plan.num_microbatches(); ++m) {
-    if (parts_.empty(m)) continue;
-    StageReplica& last = *graph_.stages().back()[as_index(replica_of(plan.stages.back(), m))];
-    loss += last.take_loss(m);
+    const auto& last = graph_.stages().back()[as_index(replica_of(plan.stages.back(), m))];
+    if (last && !parts_.empty(m)) losses[as_index(m)] = last->take_loss(m);
   }
+  double loss = 0;
+  for (const double of_microbatch : sum_over_ranks(losses)) loss += of_microbatch;
   return loss;
 }
 
 void StepRunner::for_replicas(int device, const std::function<void(StageReplica&)>& work) {
   for (const BoundGraph::Replicas& replicas : graph_.stages())
     for (const auto& replica : replicas)
-      if (graph_.device_of(*replica) == device) work(*replica);
+      if (replica && graph_.device_of(*replica) == device) work(*replica);
 }
 
 void StepRunner::run_row(int device, Accumulate accumulate) {
@@ -169,7 +183,7 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
 
 void StepRunner::send_losses(int device) {
   for (const auto& last : graph_.stages().back()) {
-    if (graph_.device_of(*last) != device) continue;
+    if (!last || graph_.device_of(*last) != device) continue;
     const TagScope scope(gpus_, tag_of(*last), EventKind::forward);
     last->send_losses();
   }
@@ -244,6 +258,7 @@ RunContext StepRunner::context_of(int microbatch) const {
 void StepRunner::evaluate_row(int device) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   const at::NoGradGuard no_grad;
+  if (has_copies_) give_values(device, true);
   for_replicas(device, [&](StageReplica& replica) {
     if (has_copies_) refresh(replica, device);
     refresh_buffers(replica);

@@ -3,12 +3,16 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tuner/runtime/bound_graph.h"
 #include "tuner/runtime/host_inputs.h"
 #include "tuner/runtime/idle_help.h"
+#include "tuner/runtime/rank_exchange.h"
+#include "tuner/runtime/rank_receivers.h"
 #include "tuner/runtime/tied_weights.h"
 
 namespace mptune::tuner {
@@ -32,6 +36,15 @@ class StepRunner {
   void record(HostCollector* collector, TagSink* gpus);
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
+  /// Adds up what all ranks give, place by place: they all call this. Without ranks, what is given.
+  [[nodiscard]] std::vector<double> sum_over_ranks(std::vector<double> own);
+  /// Tensors of the rank that has the stage's first replica, on every rank, in host memory: they all call this. The others give none.
+  /// Without ranks, what is given.
+  [[nodiscard]] Tensors of_stage_everywhere(int stage, const Tensors& own);
+  /// Pipeline::on_first_rank.
+  [[nodiscard]] std::vector<Tensors> on_first_rank(const Tensors& own);
+  /// Pipeline::from_first_rank.
+  [[nodiscard]] Tensors from_first_rank(const Tensors& own) { return exchange_ ? exchange_->from_one(0, own) : own; }
   /// Pipeline::failed_at.
   [[nodiscard]] const std::string& failed_at() const { return failed_at_; }
 
@@ -46,12 +59,15 @@ class StepRunner {
 
   [[nodiscard]] Tensors on_host(const Tensors& inputs) const;
   /// Runs `work` on all devices while inputs are staged; rethrows the first error when all have recovered.
-  void run_devices(const std::function<void(int device)>& work);
+  void run_devices(bool evaluates, const std::function<void(int device)>& work);
   void on_first_replicas(const std::function<void(StageReplica&)>& work);
   void optimize(StageReplica& replica, const std::function<void(int stage)>& work);
   /// Runs what the stage was given by update_with_next_step(), if it is left and this is the stage's first replica.
   void update(StageReplica& replica);
   void begin_row(int device, Accumulate accumulate);
+  void give_values(int device, bool buffers);
+  using NamedTensors = const std::vector<NamedTensor>& (StageReplica::*)() const;
+  [[nodiscard]] Tensors first_values(int stage, NamedTensors of, const Tensors& received) const;
   /// Before the replica's first action of a step.
   void prepare(StageReplica& replica, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
@@ -90,6 +106,7 @@ class StepRunner {
 
   void begin_ends();
   [[nodiscard]] static int shares_of(const BoundGraph::Replicas& replicas);
+  [[nodiscard]] static int replicas_here(const BoundGraph::Replicas& replicas);
   /// The replica's gradients of this step are final, unless other replicas' are added.
   void end_replica(const StageReplica& replica);
   /// Waits, and helps others meanwhile. Returns false if the step has failed.
@@ -102,12 +119,26 @@ class StepRunner {
   void commit_statistics(const StageReplica& replica, int shares);
   void sum_tied(int device);
   [[nodiscard]] double take_loss();
+  [[nodiscard]] bool all_shares_done() const;
+
+  // Between ranks (step_ranks.cc).
+  [[nodiscard]] std::vector<int> replicas_elsewhere(int stage) const;
+  [[nodiscard]] int replica_here(int stage) const;
+  void send_values(const StageReplica& first, bool buffers);
+  void receive_values(bool buffers);
+  void await_values(int device);
+  void send_gradients_of(StageReplica& replica);
+  [[nodiscard]] Tensors receive_gradients_of(int stage, int replica);
+  void receive_statistics(StageReplica& first);
+  void send_tied_gradients(const StageReplica& first);
+  void share_evaluated();
 
   void record_compute(StageReplica& replica);
   void record_copies(BoundLink& link);
-  void record_host_copies(const StageReplica& replica, InProcessChannel& channel);
+  void record_host_copies(const StageReplica& replica, MailboxChannel& channel);
 
   BoundGraph& graph_;
+  std::optional<RankExchange> exchange_;  ///< nothing without ranks
   const TiedWeights tied_;
   IdleHelp help_;
   const std::uint64_t seed_;
@@ -116,6 +147,14 @@ class StepRunner {
   std::int64_t steps_ = 0;
   const bool has_copies_;  ///< replicas, or copies of tied weights: each step begins with refreshing them
   bool running_ = false;   ///< device threads are at work; they may call what would else start work on them
+
+  /// Of a stage's first replica on another rank, as the current step needs them here.
+  struct Values {
+    Tensors parameters, buffers;
+  };
+  std::vector<Values> values_;             ///< per stage
+  std::map<int, at::Tensor> tied_values_;  ///< by number of the weight
+  std::atomic<bool> values_are_here_{true};
 
   struct StageUpdate {
     std::atomic<bool> left{false};
@@ -137,6 +176,7 @@ class StepRunner {
   std::vector<double> weights_;     ///< of the micro-batches' losses
   std::vector<Tensors> evaluated_;  ///< by micro-batch
   std::string failed_at_;
+  RankReceivers receivers_;  ///< its threads use the above
 };
 
 }  // namespace mptune::tuner

@@ -59,7 +59,7 @@ void StepRunner::optimize(StageReplica& replica, const std::function<void(int st
 void StepRunner::update_with_next_step(std::function<void(int stage)> work) {
   finish_update();
   update_ = std::move(work);
-  for (StageUpdate& update : updates_) update.left = true;
+  for (int stage = 0; stage < static_cast<int>(updates_.size()); ++stage) updates_[as_index(stage)].left = graph_.has_first(stage);
 }
 
 void StepRunner::finish_update() {
@@ -90,6 +90,7 @@ void StepRunner::begin_row(int device, Accumulate accumulate) {
   for_replicas(device, [](StageReplica& replica) { replica.pending_weights().reset(); });
   if (has_copies_) {
     for_replicas(device, [this](StageReplica& replica) { update(replica); });
+    give_values(device, false);
     for_replicas(device, [&](StageReplica& replica) {
       prepare(replica, accumulate);
       refresh(replica, device);
@@ -118,15 +119,35 @@ void StepRunner::refresh(StageReplica& replica, int device) {
   const Tag tag = tag_of(replica);
   const TagScope scope(gpus_, tag, EventKind::reduce);
   if (replica.replica() > 0) {
-    const auto& from = graph_.first(replica.stage()).named_parameters();
-    for (std::size_t p = 0; p < from.size(); ++p) share_or_copy(replica.named_parameters()[p].tensor, from[p].tensor);
+    const Tensors from = first_values(replica.stage(), &StageReplica::named_parameters, values_[as_index(replica.stage())].parameters);
+    for (std::size_t p = 0; p < from.size(); ++p) share_or_copy(replica.named_parameters()[p].tensor, from[p]);
   }
-  for (const NamedTensor& copy : replica.copies()) share_or_copy(copy.tensor, tied_.of(copy.name).first);
+  for (const NamedTensor& copy : replica.copies()) {
+    const TiedWeights::Weight& weight = tied_.of(copy.name);
+    share_or_copy(copy.tensor, weight.first.defined() ? weight.first : tied_values_.at(weight.number));
+  }
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
+}
+
+/// Tensors of a stage's first replica; `received`, if that is on another rank.
+Tensors StepRunner::first_values(int stage, NamedTensors of, const Tensors& received) const {
+  if (!graph_.has_first(stage)) return received;
+  Tensors values;
+  for (const NamedTensor& named : (graph_.first(stage).*of)()) values.push_back(named.tensor);
+  return values;
+}
+
+/// Gives other ranks the values of this device's first replicas.
+void StepRunner::give_values(int device, bool buffers) {
+  if (!exchange_) return;
+  for_replicas(device, [&](const StageReplica& replica) {
+    if (replica.replica() == 0) send_values(replica, buffers);
+  });
 }
 
 /// Work of `device` that comes now reads the parameters of a stage's first replica as the optimizer leaves them.
 void StepRunner::await_update(int stage, int device) {
+  if (!graph_.has_first(stage)) return await_values(device);
   const StageUpdate& update = updates_[as_index(stage)];
   if (!wait_unless_failed(device, [&] { return !update.left; })) throw StepCancelled();
   graph_.device(device).after(update.done);
@@ -137,8 +158,8 @@ void StepRunner::await_update(int stage, int device) {
 /// Running statistics are committed to the first replica's buffers alone.
 void StepRunner::refresh_buffers(StageReplica& replica) {
   if (replica.replica() == 0) return;
-  const auto& from = graph_.first(replica.stage()).named_buffers();
-  for (std::size_t b = 0; b < from.size(); ++b) at::Tensor(replica.named_buffers()[b].tensor).copy_(from[b].tensor);
+  const Tensors from = first_values(replica.stage(), &StageReplica::named_buffers, values_[as_index(replica.stage())].buffers);
+  for (std::size_t b = 0; b < from.size(); ++b) at::Tensor(replica.named_buffers()[b].tensor).copy_(from[b]);
 }
 
 }  // namespace mptune::tuner

@@ -2,9 +2,19 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mptune::tuner {
+
+namespace {
+
+at::Tensor tensor_named(const std::string& name, const std::vector<NamedTensor>& tensors) {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  return found == tensors.end() ? at::Tensor() : found->tensor;
+}
+
+}  // namespace
 
 void add_gradient(at::Tensor parameter, const at::Tensor& gradient) {
   if (!gradient.defined()) return;
@@ -16,14 +26,13 @@ void add_gradient(at::Tensor parameter, const at::Tensor& gradient) {
 }
 
 TiedWeights::TiedWeights(const BoundGraph& graph) {
-  std::map<std::string, Weight> held;
-  for (const BoundGraph::Replicas& replicas : graph.stages()) {
-    for (const NamedTensor& parameter : replicas[0]->named_parameters())
-      held[parameter.name] = {replicas[0]->stage(), parameter.tensor, {}};
-    for (const NamedTensor& copy : replicas[0]->copies()) held.at(copy.name).copies.push_back(copy.tensor);
+  for (const auto& [name, stages] : graph.tied_stages()) {
+    Weight weight{.number = static_cast<int>(weights_.size()), .stage = stages.front(), .first = {}, .copies = {}};
+    if (graph.has_first(weight.stage)) weight.first = tensor_named(name, graph.first(weight.stage).named_parameters());
+    for (std::size_t i = 1; i < stages.size(); ++i)
+      weight.copies.push_back({stages[i], graph.has_first(stages[i]) ? tensor_named(name, graph.first(stages[i]).copies()) : at::Tensor()});
+    weights_.emplace(name, std::move(weight));
   }
-  for (auto& [name, parameter] : held)
-    if (!parameter.copies.empty()) weights_.emplace(name, std::move(parameter));
 }
 
 }  // namespace mptune::tuner

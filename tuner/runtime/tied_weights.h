@@ -14,11 +14,16 @@ void add_gradient(at::Tensor parameter, const at::Tensor& gradient);
 /// Parameters that layers of several stages use: the first stage that holds one trains it.
 class TiedWeights {
  public:
-  /// A parameter and its copies in later stages.
+  /// The parameter in a later stage.
+  struct Copy {
+    int stage = 0;
+    at::Tensor tensor;  ///< of the stage's first replica; undefined where that is not here
+  };
   struct Weight {
-    int stage = 0;                   ///< that trains it
-    at::Tensor first;                ///< of the stage's first replica
-    std::vector<at::Tensor> copies;  ///< of the first replicas of later stages, in their order
+    int number = 0;            ///< by name, from 0
+    int stage = 0;             ///< that trains it
+    at::Tensor first;          ///< of the stage's first replica; undefined where that is not here
+    std::vector<Copy> copies;  ///< in order of the stages
   };
 
   explicit TiedWeights(const BoundGraph& graph);

@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/training/state_message.h"
 
 namespace mptune {
 namespace {
@@ -33,7 +35,8 @@ std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pi
 
 using TensorsByName = std::map<std::string, at::Tensor>;
 
-TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<NamedTensor>& given) {
+/// `all`: the model has no other tensors than `own`.
+TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<NamedTensor>& given, bool all) {
   constexpr const char* kRemedy = "go on with the model of the first run";
   TensorsByName by_name;
   for (const NamedTensor& named : given) by_name[named.name] = named.tensor;
@@ -43,11 +46,23 @@ TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<Nam
     if (found->second.sizes() != named.tensor.sizes() || found->second.scalar_type() != named.tensor.scalar_type())
       throw Error("the state's tensor has another shape or type than the model's", named.name, kRemedy);
   }
-  if (by_name.size() > own.size()) {
+  if (all && by_name.size() > own.size()) {
     for (const NamedTensor& named : own) by_name.erase(named.name);
     throw Error("the model lacks a tensor of the state", by_name.begin()->first, kRemedy);
   }
   return by_name;
+}
+
+/// On the first rank.
+TrainingState of_all_ranks(const Pipeline& pipeline, TrainingState own) {
+  const std::vector<Tensors> by_rank = pipeline.on_first_rank(tuner::state_tensors(own));
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    TrainingState other = tuner::state_from(by_rank[rank]);
+    own.parameters.insert(own.parameters.end(), other.parameters.begin(), other.parameters.end());
+    own.buffers.insert(own.buffers.end(), other.buffers.begin(), other.buffers.end());
+    own.optimizer.merge(other.optimizer);
+  }
+  return own;
 }
 
 void copy(const std::vector<NamedTensor>& to, const TensorsByName& from) {
@@ -59,21 +74,29 @@ void copy(const std::vector<NamedTensor>& to, const TensorsByName& from) {
 
 void set_learning_rate(const Optimizers& optimizers, double rate) {
   for (torch::optim::Optimizer* optimizer : optimizers)
-    for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) group.options().set_lr(rate);
+    if (optimizer != nullptr)
+      for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) group.options().set_lr(rate);
 }
 
 TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers) {
   TrainingState state{pipeline.steps(), on_host(pipeline.named_parameters()), on_host(pipeline.named_buffers()), {}};
   const auto parameters = parameters_by_optimizer(pipeline, optimizers);
-  for (std::size_t i = 0; i < optimizers.size(); ++i) state.optimizer.merge(optimizer_state(*optimizers[i], parameters[i]));
-  return state;
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    if (optimizers[i] != nullptr) state.optimizer.merge(optimizer_state(*optimizers[i], parameters[i]));
+  return pipeline.has_all_stages() ? state : of_all_ranks(pipeline, std::move(state));
+}
+
+TrainingState state_of_first_rank(const Pipeline& pipeline, const TrainingState& state) {
+  return pipeline.has_all_stages() ? state : tuner::state_from(pipeline.from_first_rank(tuner::state_tensors(state)));
 }
 
 void set_training_state(Pipeline& pipeline, const Optimizers& optimizers, const TrainingState& state) {
+  const bool all = pipeline.has_all_stages();
   const std::vector<NamedTensor> parameters = pipeline.named_parameters(), buffers = pipeline.named_buffers();
-  const TensorsByName parameters_given = checked(parameters, state.parameters), buffers_given = checked(buffers, state.buffers);
+  const TensorsByName parameters_given = checked(parameters, state.parameters, all), buffers_given = checked(buffers, state.buffers, all);
   const auto by_optimizer = parameters_by_optimizer(pipeline, optimizers);
-  for (std::size_t i = 0; i < optimizers.size(); ++i) set_optimizer_state(*optimizers[i], by_optimizer[i], state.optimizer);
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    if (optimizers[i] != nullptr) set_optimizer_state(*optimizers[i], by_optimizer[i], state.optimizer);
   copy(parameters, parameters_given);
   copy(buffers, buffers_given);
   pipeline.set_steps(state.steps);

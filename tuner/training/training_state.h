@@ -19,15 +19,20 @@ struct TrainingState {
   std::optional<LossScale> loss_scale = {};  ///< of fp16: the caller's, who has the scaler
 };
 
-/// The optimizers of a training: one per stage, or one for all parameters.
+/// The optimizers of a training: one per stage, or one for all parameters. Null for stages of other ranks.
 using Optimizers = std::vector<torch::optim::Optimizer*>;
 
 /// Sets the learning rate of every parameter group. Between two steps only.
 void set_learning_rate(const Optimizers& optimizers, double rate);
 
-/// Between two steps only. Throws what optimizer_state() throws.
+/// Between two steps only. Of several ranks every one calls it, and the first gets the state of all, the others that of their stages.
+/// Throws what optimizer_state() throws.
 [[nodiscard]] TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers);
-/// Throws Error, and changes nothing, where names or shapes differ; also what set_optimizer_state() throws.
+/// Of several ranks each gives the state of all. Throws Error, and changes nothing, where names or shapes differ; also what
+/// set_optimizer_state() throws.
 void set_training_state(Pipeline& pipeline, const Optimizers& optimizers, const TrainingState& state);
+
+/// The state that rank 0 gives, on every rank: all call this. Without ranks, what is given.
+[[nodiscard]] TrainingState state_of_first_rank(const Pipeline& pipeline, const TrainingState& state);
 
 }  // namespace mptune

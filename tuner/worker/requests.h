@@ -35,7 +35,7 @@ using Replies = std::function<void(const Reply&)>;
 using Devices = std::vector<std::shared_ptr<Device>>;
 
 /// The devices that a plan names, in its order. Throws Error for one that this machine does not have.
-[[nodiscard]] Devices devices_of(const Plan& plan);
+[[nodiscard]] Devices devices_of(const Plan& plan, const RankGroup* ranks = nullptr);
 
 /// The device among these that refused an allocation, the size, and the device's cap. The name is "" where none refused any.
 [[nodiscard]] OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup);
@@ -52,8 +52,9 @@ void run_plan(const Devices& devices, const TrainingSetup& setup, const std::fun
 class TrainingRun {
  public:
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
-  /// `devices` are as many and in the order of plan.devices.
-  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices);
+  /// `devices` are as many and in the order of plan.devices. `ranks`: as PipelineOptions has it.
+  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices,
+              std::shared_ptr<RankGroup> ranks = nullptr);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
@@ -71,6 +72,7 @@ class TrainingRun {
   /// What step() does with gradients before the optimizers.
   void limit_gradients(double clip_norm, bool skip_non_finite);
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
   [[nodiscard]] TrainingState state() const;
   void go_on_from(const TrainingState& state);
 

@@ -1,5 +1,6 @@
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "profiler/models/builtin_models.h"
 #include "profiler/state/state.h"
 #include "profiler/statistics/stopping.h"
+#include "tuner/distributed/rank_group.h"
 #include "tuner/training/checkpoint.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/requests.h"
@@ -104,8 +106,10 @@ void check_belongs(const Checkpoint& checkpoint, const CheckpointInfo& own, cons
 /// Checkpoints of a training, if it has any.
 class Checkpoints {
  public:
-  Checkpoints(const TrainRequest& request, const Model& model)
+  /// `writes`: this is the rank that writes them, and reads them.
+  Checkpoints(const TrainRequest& request, const Model& model, bool writes)
       : folder_(request.checkpoint),
+        writes_(writes),
         every_(request.every),
         info_{model.name(),
               model.fingerprint(),
@@ -114,30 +118,34 @@ class Checkpoints {
               batch_size_of(request.setup, model),
               request.plan.options.precision} {}
 
-  /// Sets `run` to the latest one.
+  /// Sets `run` to the latest one, which the first rank reads.
   void go_on(TrainingRun& run, int steps, TrainingFinished& finished) const {
-    const std::string path = folder_.empty() ? "" : latest_checkpoint(folder_);
-    if (path.empty()) return;
+    if (folder_.empty()) return;
+    const std::string path = writes_ ? latest_checkpoint(folder_) : "";
     const Activity activity("reading", path, kPatienceOfLoading);
-    const Checkpoint checkpoint = load_checkpoint(path);
-    check_belongs(checkpoint, info_, path);
+    Checkpoint checkpoint;
+    if (!path.empty()) checkpoint = load_checkpoint(path);
+    if (!path.empty()) check_belongs(checkpoint, info_, path);
     if (checkpoint.state.steps >= steps)
       throw Error("the training has " + std::to_string(checkpoint.state.steps) + " steps already", path,
                   "give more --steps, or another folder");
-    run.go_on_from(checkpoint.state);
-    finished.first_step = static_cast<int>(checkpoint.state.steps);
+    finished.first_step = static_cast<int>(run.pipeline().sum_over_ranks({static_cast<double>(checkpoint.state.steps)})[0]);
     finished.resumed_from = path;
+    if (finished.first_step > 0) run.go_on_from(checkpoint.state);
   }
   /// After step number `done`.
   void save(TrainingRun& run, int done, bool last, TrainingFinished& finished) const {
     if (folder_.empty() || (!last && (every_ == 0 || done % every_ != 0))) return;
     const Activity activity("writing a checkpoint in", folder_, kPatienceOfLoading);
-    save_checkpoint(folder_, info_, run.state());
+    const TrainingState state = run.state();
+    if (!writes_) return;
+    save_checkpoint(folder_, info_, state);
     finished.checkpoint = latest_checkpoint(folder_);
   }
 
  private:
   std::string folder_;
+  bool writes_;
   int every_;
   CheckpointInfo info_;
 };
@@ -168,14 +176,36 @@ int steps_of(int epochs, const Epochs& about) {
   return static_cast<int>(steps);
 }
 
-TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
+/// Seconds of a step that all ranks decide by.
+double agreed(const Pipeline& pipeline, double seconds, bool leads) {
+  return pipeline.has_all_stages() ? seconds : pipeline.sum_over_ranks({leads ? seconds : 0})[0];
+}
+
+/// Every rank copies what is trained; the first one saves it.
+void save_model(const TrainingRun& run, const TrainRequest& request, bool leads) {
+  const Activity activity("saving", request.save, kPatienceOfLoading);
+  LoadedModel trained = model_of(request.setup);
+  if (!request.load.empty()) load_state(trained.model, request.load, trained.extras);  // entries that no layer uses are saved unchanged
+  run.pipeline().copy_state_to(trained.model);
+  if (leads) save_state(trained.model, request.save, trained.extras);
+}
+
+std::vector<std::int64_t> peaks_of(const Pipeline& pipeline) {
+  const std::vector<std::int64_t> own = pipeline.peak_bytes();
+  const std::vector<double> all = pipeline.sum_over_ranks({own.begin(), own.end()});
+  return {all.begin(), all.end()};
+}
+
+TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const std::shared_ptr<RankGroup>& ranks,
+                          const Replies& reply) {
+  const bool leads = !ranks || ranks->rank() == 0;
   LoadedModel loaded = model_of(request.setup);
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
-  if (!request.save.empty()) check_can_save(loaded.model, request.save, loaded.extras);
-  if (!request.checkpoint.empty()) check_can_save(loaded.model, request.checkpoint + "/tensors.safetensors");
+  if (!request.save.empty() && leads) check_can_save(loaded.model, request.save, loaded.extras);
+  if (!request.checkpoint.empty() && leads) check_can_save(loaded.model, request.checkpoint + "/tensors.safetensors");
   TrainingData data(request, loaded.model);
-  const Checkpoints checkpoints(request, loaded.model);
-  TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices);
+  const Checkpoints checkpoints(request, loaded.model, leads);
+  TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices, ranks);
   run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
   const int steps = request.epochs > 0 ? steps_of(request.epochs, data.epochs()) : request.steps;
@@ -196,7 +226,8 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
                 ExitCode::infeasible),
           NonFinite{});
     finished.loss.push_back(result.loss);
-    finished.step_s.values.push_back({result.seconds, step, 0, 0});
+    const double seconds = steps > 0 ? result.seconds : agreed(run.pipeline(), result.seconds, leads);
+    finished.step_s.values.push_back({seconds, step, 0, 0});
     const auto samples = static_cast<int>(batch.inputs.at(0).size(0)), epoch = static_cast<int>(data.epochs().epoch_of(step));
     reply(Trained{step, result.loss, result.seconds, epoch, samples, steps, rate});
     mean.add(result.loss, samples);
@@ -208,15 +239,18 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
     finished.epochs.push_back(about);
     reply(about);
   }
-  finished.peak_bytes = run.pipeline().peak_bytes();
-  if (!request.save.empty()) {
-    const Activity activity("saving", request.save, kPatienceOfLoading);
-    LoadedModel trained = model_of(request.setup);
-    if (!request.load.empty()) load_state(trained.model, request.load, trained.extras);  // entries that no layer uses are saved unchanged
-    run.pipeline().copy_state_to(trained.model);
-    save_state(trained.model, request.save, trained.extras);
-  }
+  finished.peak_bytes = peaks_of(run.pipeline());
+  if (!request.save.empty()) save_model(run, request, leads);
   return finished;
+}
+
+/// Null for a plan whose devices name no rank.
+std::shared_ptr<RankGroup> ranks_for(const Plan& plan) {
+  if (std::ranges::none_of(plan.devices, names_rank)) return nullptr;
+  const RankPlace place = rank_place();
+  if (place.ranks == 1) return nullptr;
+  const Activity activity("waiting for", "the other ranks", RankOptions().patience_s);
+  return join_ranks(place);
 }
 
 }  // namespace
@@ -225,8 +259,14 @@ void train(const TrainRequest& request, const Replies& reply) {
   if (device_kind(request.plan.devices.front()) == DeviceSpec::Kind::sleep)
     throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
                 "use them with profile, tune and simulate");
-  const Devices devices = devices_of(request.plan);
-  run_plan(devices, request.setup, [&] { reply(train_on(devices, request, reply)); });
+  const std::shared_ptr<RankGroup> ranks = ranks_for(request.plan);
+  const Devices devices = devices_of(request.plan, ranks.get());
+  try {
+    run_plan(devices, request.setup, [&] { reply(train_on(devices, request, ranks, reply)); });
+  } catch (...) {
+    if (ranks) ranks->give_up(error_for_ranks(std::current_exception()));
+    throw;
+  }
 }
 
 }  // namespace mptune::tuner

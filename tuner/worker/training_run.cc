@@ -14,6 +14,7 @@
 #include "profiler/measure/sleep_model.h"
 #include "profiler/state/batch_file.h"
 #include "profiler/store/store.h"
+#include "tuner/distributed/remote_device.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/requests.h"
 
@@ -25,8 +26,8 @@ bool sleeps(const TrainingSetup& setup) {
   return !setup.devices.empty() && device_kind(setup.devices[0]) == DeviceSpec::Kind::sleep && !setup.sleep_profile.empty();
 }
 
-PipelineOptions options_of(const TrainingSetup& setup) {
-  return {.link = setup.link, .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false};
+PipelineOptions options_of(const TrainingSetup& setup, std::shared_ptr<RankGroup> ranks) {
+  return {.link = setup.link, .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false, .ranks = std::move(ranks)};
 }
 
 }  // namespace
@@ -70,9 +71,9 @@ Batch batch_of(const TrainingSetup& setup, const Model& model) {
   return samples_of(all, 0, samples);
 }
 
-Devices devices_of(const Plan& plan) {
+Devices devices_of(const Plan& plan, const RankGroup* ranks) {
   Devices devices;
-  for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(make_device(spec));
+  for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(make_device_of(spec, ranks));
   return devices;
 }
 
@@ -100,13 +101,17 @@ void run_plan(const Devices& devices, const TrainingSetup& setup, const std::fun
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
     : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
 
-TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices)
-    : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
+TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices,
+                         std::shared_ptr<RankGroup> ranks)
+    : pipeline_(std::move(model), plan, options_of(setup, std::move(ranks)), std::move(devices)),
+      batch_(std::move(batch)),
+      optimizers_(plan.stages.size()) {
   if (plan.options.precision == Precision::fp16) scaler_.emplace();
   pipeline_.on_stages([&](int stage) {
     optimizers_[as_index(stage)] = profiler::make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });
-  rate_ = learning_rate_ = optimizers_.front()->defaults().get_lr();
+  for (const auto& optimizer : optimizers_)
+    if (optimizer) rate_ = learning_rate_ = optimizer->defaults().get_lr();
 }
 
 TrainingRun::~TrainingRun() = default;
@@ -132,7 +137,8 @@ TrainingState TrainingRun::state() const {
   return state;
 }
 
-void TrainingRun::go_on_from(const TrainingState& state) {
+void TrainingRun::go_on_from(const TrainingState& of_first_rank) {
+  const TrainingState state = state_of_first_rank(pipeline_, of_first_rank);
   set_training_state(pipeline_, optimizers(), state);
   if (scaler_ && state.loss_scale) scaler_.emplace(*state.loss_scale);
 }

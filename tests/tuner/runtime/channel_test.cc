@@ -32,10 +32,10 @@ struct ChannelBench {
   profiler::CopyLane there, home;
   std::vector<std::exception_ptr> errors;
   std::vector<std::thread::id> failed_in;
-  InProcessChannel channel{kMicrobatches, {&there, &back_bell}, {&home, &front_bell}, [this](std::exception_ptr error) {
-                             errors.push_back(std::move(error));
-                             failed_in.push_back(std::this_thread::get_id());
-                           }};
+  MailboxChannel channel{kMicrobatches, {&there, &back_bell}, {&home, &front_bell}, [this](std::exception_ptr error) {
+                           errors.push_back(std::move(error));
+                           failed_in.push_back(std::this_thread::get_id());
+                         }};
 };
 
 TEST(Channel, TryReceiveTakesAMessageOnce) {
@@ -102,7 +102,7 @@ TEST(Channel, FailedCopyIsReportedAndNothingArrives) {
 
 TEST(Channel, OneDevicePassesTensorsOn) {
   profiler::Doorbell bell;
-  InProcessChannel channel(1, {nullptr, &bell}, {nullptr, &bell}, nullptr);
+  MailboxChannel channel(1, {nullptr, &bell}, {nullptr, &bell}, nullptr);
   const at::Tensor value = at::rand({3});
   channel.send({false, 0}, {value});
   EXPECT_EQ(channel.receive({false, 0}).tensors.at(0).data_ptr(), value.data_ptr());

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+namespace mptune {
+
+/// Which of the processes of a training this one is. One that was started alone is rank 0 of 1.
+struct RankPlace {
+  int rank = 0;
+  int ranks = 1;
+  std::string address = {};  ///< where rank 0 can be reached, "" for a process that was started alone
+  int port = 0;              ///< of the store where ranks find each other
+  bool store_runs = false;   ///< the launcher runs that store, not rank 0
+  int attempt = 0;           ///< how often the launcher has started the ranks again
+  bool operator==(const RankPlace&) const = default;
+};
+
+/// As torchrun says in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
+/// TORCHELASTIC_RESTART_COUNT. Throws Error where these are not a rank among others.
+[[nodiscard]] RankPlace rank_place();
+
+}  // namespace mptune

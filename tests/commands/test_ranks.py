@@ -1,0 +1,199 @@
+"""run --ranks: several processes train as one does, bit for bit; where one of them is killed, all end, and a checkpoint goes on."""
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import PROGRAM, CommandTest, is_marked, left_processes
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+ONE = ["--devices", ",".join(f"cpu:{core}" for core in CORES)]
+KILLS = 8
+EARLY_KILLS = (1, 3)  # of mptune, of a worker: before the ranks have met, or just after
+SLACK_S = 10
+ENVIRONMENT = 7
+
+MLP = ["mlp:layers=6,width=64", "--batch", "8", "--microbatches", "4"]
+TRANSFORMER = ["transformer:d=32,layers=4,heads=2,seq=8,vocab=50", "--batch", "8", "--microbatches", "4"]
+RESNET = ["resnet18", "--input", "3x32x32", "--batch", "8", "--microbatches", "2"]
+# Dropout: its numbers depend on the step.
+BERT = ["bert:d=32,layers=2,heads=2,seq=8,vocab=50", "--batch", "8", "--microbatches", "4", "--optimizer", "adam"]
+REPLICAS = ["--stages", "1", "--replicas", "2"]
+
+
+def over(*cores_of_ranks):
+    """Options for so many ranks, with as many devices as each has cores. Ranks may share cores."""
+    names = [f"{rank}@cpu:{core}" for rank, cores in enumerate(cores_of_ranks) for core in cores]
+    return ["--devices", ",".join(names), "--ranks", str(len(cores_of_ranks))]
+
+
+TWO = over(CORES[:1], CORES[1:])
+
+
+def schedule(name):
+    return ["--schedule", name]
+
+
+def python_with_torch():
+    """A Python that has torchrun, "" for none."""
+    python = os.environ.get("MPTUNE_TEST_PYTHON", "python3")
+    try:
+        done = subprocess.run([python, "-c", "import torch.distributed.run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return python if done.returncode == 0 else ""
+
+
+def variable_of(pid, name):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = dict(line.split(b"=", 1) for line in file.read().split(b"\0") if b"=" in line)
+        return variables.get(name.encode(), b"").decode()
+    except OSError:
+        return ""
+
+
+def process_of(rank, worker, marker):
+    """The number of a rank's process, mptune or its worker; None before it is there."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                is_worker = b"--request-fd" in file.read()
+        except OSError:
+            continue
+        if is_marked(pid, marker) and variable_of(pid, "RANK") == str(rank) and is_worker == worker:
+            return int(pid)
+    return None
+
+
+@unittest.skipIf(len(CORES) < 2, "needs two cores")
+class Ranks(CommandTest):
+    def environment(self, **more):
+        return super().environment(**{"MPTUNE_WORKER": os.environ["MPTUNE_REAL_WORKER"], "MPTUNE_TEST_MARKER": self.folder, **more})
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def same(self, model, one, ranks):
+        """Losses and saved files of a plan in one process, and of one over ranks."""
+        alone, together = (self.result("run", "run", *model, *plan, "--steps", "3", "--save", name)
+                           for plan, name in ((one, "one.safetensors"), (ranks, "ranks.safetensors")))
+        self.assertEqual(alone["loss"], together["loss"], (model, ranks))
+        self.assertEqual(len(together["loss"]), 3)
+        self.assertEqual(len(together["peak_bytes"]), len(together["plan"]["devices"]))
+        self.assertGreater(min(together["peak_bytes"]), 0, "of devices of other ranks, too")
+        self.assertTrue(self.read("one.safetensors") == self.read("ranks.safetensors"), (model, ranks))
+
+    def test_schedules(self):
+        for model, plan in ((MLP, schedule("1f1b")), (MLP, schedule("interleaved")), (TRANSFORMER, schedule("zb1p")), (TRANSFORMER, REPLICAS),
+                            (RESNET, schedule("1f1b")), (RESNET, REPLICAS)):
+            self.same(model, ONE + plan, TWO + plan)
+        self.same(MLP[:-2], ONE + schedule("naive"), TWO + schedule("naive"))
+
+    def test_several_devices_of_a_rank(self):
+        """Cuts and devices change no bit, so what runs on more devices than there are cores is compared with two."""
+        a, b = CORES
+        one = ONE + ["--stages", "4", "--schedule", "interleaved"]
+        self.same(TRANSFORMER, one, over([a, b], [a, b]) + schedule("1f1b"))
+        self.same(TRANSFORMER, one, over([a], [b], [a], [b]) + schedule("zb1p"))
+        # In each of two stages a replica on either rank; then replicas of the last stage on one rank or on both, and two of three on either.
+        crossed = ["--devices", f"0@cpu:{a},1@cpu:{a},0@cpu:{b},1@cpu:{b}", "--ranks", "2", "--stages", "2", "--replicas", "2,2"]
+        self.same(TRANSFORMER, ONE + REPLICAS, crossed)
+        for replicas in (["--stages", "2", "--replicas", "1,2"], ["--stages", "1", "--replicas", "3"]):
+            self.same(TRANSFORMER, over([a], [a, b]) + replicas, over([a, b], [b]) + replicas)
+
+    def start(self, *command):
+        return subprocess.Popen([PROGRAM, "--json", "run", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                env=self.environment())
+
+    def victim(self, process, rank, worker):
+        deadline = time.monotonic() + SLACK_S
+        while time.monotonic() < deadline and process.poll() is None:
+            if pid := process_of(rank, worker, self.folder):
+                return pid
+            time.sleep(0.02)
+        process.kill()
+        self.fail(f"rank {rank} is not there: {process.communicate()}")
+
+    def saved(self):
+        return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
+
+    def test_a_kill_ends_all_ranks_and_loses_at_most_the_steps_since_the_last_checkpoint(self):
+        """At random points of the training, and before it begins."""
+        chance = random.Random(7)
+        seen = 0
+        for kill in range(KILLS):
+            rank, worker = kill % 2, kill % 4 > 1
+            process = self.start(*BERT, "--steps", "1000000", *TWO, "--checkpoint", "kept", "--every", "5")
+            early = kill in EARLY_KILLS
+            deadline = time.monotonic() + SLACK_S
+            while not early and self.saved() <= seen and time.monotonic() < deadline and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(0.4 * chance.random())
+            os.kill(self.victim(process, rank, worker), signal.SIGKILL)
+            killed = time.monotonic()
+            out, errors = process.communicate(timeout=60)
+            about = f"{kill}, rank {rank}, {'worker' if worker else 'mptune'}: {out}{errors}"
+            self.assertLess(time.monotonic() - killed, SLACK_S, about)
+            self.assertEqual(process.returncode, ENVIRONMENT, about)
+            lines = [line for line in errors.splitlines() if "; " in line]
+            self.assertEqual(len(lines), 1, about)
+            self.assertRegex(lines[0], r"^mptune: .+: .+; .+", about)
+            self.assertIn("mptune-worker was killed" if worker and rank == 0 else f"rank {rank}", lines[0])
+            self.assertEqual(json.loads(out or "{}").get("exit_code"), ENVIRONMENT, about)
+            self.assertEqual(left_processes(self.folder), [], about)
+            self.assertGreaterEqual(self.saved(), seen, "what was saved stays")
+            seen = self.saved()
+        self.assertGreater(seen, 0, "the kills came too early to leave anything")
+        steps = str(seen + 10)
+        whole = self.result("run", "run", *BERT, "--steps", steps, *ONE)
+        shutil.copytree(os.path.join(self.folder, "kept"), os.path.join(self.folder, "again"))
+        for folder, plan in (("kept", TWO), ("again", ONE + schedule("zb1p"))):
+            last = self.result("run", "run", *BERT, "--steps", steps, *plan, "--checkpoint", folder)
+            self.assertEqual(last["first_step"], seen)
+            self.assertEqual(last["loss"], whole["loss"][seen:], plan)
+
+    def test_one_process_goes_on_as_two(self):
+        whole = self.result("run", "run", *BERT, "--steps", "8", *TWO, "--save", "whole.safetensors", "--csv", "whole.csv")
+        losses = []
+        for steps, plan in ((3, ONE), (6, TWO + schedule("zb1p")), (8, ONE + schedule("gpipe"))):
+            part = self.result("run", "run", *BERT, "--steps", str(steps), *plan, "--checkpoint", "kept", "--save", "parts.safetensors", "--csv", "parts.csv")
+            losses += part["loss"]
+        self.assertEqual(losses, whole["loss"])
+        self.assertTrue(self.read("whole.safetensors") == self.read("parts.safetensors"))
+        rows = [[line.split(",")[:4] for line in self.read(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
+        self.assertEqual(rows[0], rows[1])
+        self.assertEqual(len(rows[0]), 9)
+
+    def test_signals_to_the_command(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+            process = self.start(*MLP, "--steps", "1000000", *TWO)
+            self.victim(process, 1, True)
+            time.sleep(0.5)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code)
+            self.assertEqual(left_processes(self.folder), [])
+
+    def test_torchrun(self):
+        python = python_with_torch()
+        if not python:
+            self.skipTest("no Python has torch; name one in MPTUNE_TEST_PYTHON")
+        command = [PROGRAM, "--json", "run", *TRANSFORMER, *TWO[:2], *schedule("1f1b"), "--steps", "3", "--save", "torchrun.safetensors"]
+        done = subprocess.run([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", *command],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment(), timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("\n"), 1, "rank 0 prints the result, alone")
+        one = self.result("run", "run", *TRANSFORMER, *ONE, "--steps", "3", "--save", "one.safetensors")
+        self.assertEqual(json.loads(done.stdout)["loss"], one["loss"])
+        self.assertTrue(self.read("torchrun.safetensors") == self.read("one.safetensors"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tuner/distributed/rank_group.h"
+
+namespace mptune::testing {
+
+/// Ranks that are threads of one process. Messages lie in memory.
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int size) : size_(size) {}
+
+  [[nodiscard]] std::shared_ptr<RankGroup> rank(int number) { return std::make_shared<Rank>(*this, number); }
+  /// Runs `work` as each rank, at the same time. What one throws is thrown again, the first rank's first, once all have ended.
+  void run(const std::function<void(std::shared_ptr<RankGroup>)>& work) {
+    std::vector<std::exception_ptr> errors(as_index(size_));
+    std::vector<std::thread> threads;
+    for (int r = 0; r < size_; ++r)
+      threads.emplace_back([&, r] {
+        try {
+          work(rank(r));
+        } catch (...) {
+          errors[as_index(r)] = std::current_exception();
+          rank(r)->give_up(error_for_ranks(errors[as_index(r)]));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+  }
+  /// Messages sent so far.
+  [[nodiscard]] int sent() {
+    const std::lock_guard lock(mutex_);
+    return sent_;
+  }
+
+ private:
+  class Rank final : public RankGroup {
+   public:
+    Rank(ThreadRanks& all, int number) : all_(all), number_(number) {}
+    [[nodiscard]] int rank() const override { return number_; }
+    [[nodiscard]] int size() const override { return all_.size_; }
+    void send(int to, int tag, at::Tensor bytes) override {
+      const std::lock_guard lock(all_.mutex_);
+      ++all_.sent_;
+      all_.messages_[{number_, to, tag}].push_back(std::move(bytes));
+      all_.changed_.notify_all();
+    }
+    void receive(int from, int tag, const at::Tensor& bytes) override {
+      std::unique_lock lock(all_.mutex_);
+      auto& queue = all_.messages_[{from, number_, tag}];
+      all_.changed_.wait(lock, [&] { return !queue.empty() || all_.why_; });
+      if (all_.why_ && all_.by_ == number_) throw RanksGivenUp();
+      if (all_.why_) throw *all_.why_;
+      if (queue.front().nbytes() != bytes.nbytes()) throw Error("a message of another size was expected", "ranks", "", ExitCode::internal);
+      at::Tensor(bytes).copy_(queue.front().view(bytes.scalar_type()));
+      queue.pop_front();
+    }
+    void give_up(const Error& why) override {
+      const std::lock_guard lock(all_.mutex_);
+      if (!all_.why_) {
+        all_.why_ = Error(why.what(), "rank " + std::to_string(number_) + ", " + why.where(), why.remedy(), why.code());
+        all_.by_ = number_;
+      }
+      all_.changed_.notify_all();
+    }
+
+   private:
+    ThreadRanks& all_;
+    int number_;
+  };
+
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> messages_;
+  std::optional<Error> why_;
+  int by_ = -1;
+  int sent_ = 0;
+};
+
+}  // namespace mptune::testing

@@ -1,0 +1,114 @@
+// Ranks that are threads of this process, over c10d's Gloo.
+#include <ATen/ATen.h>
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "profiler/base/error.h"
+#include "tests/support/error_of.h"
+#include "tuner/distributed/rank_group.h"
+
+namespace mptune {
+namespace {
+
+int unused_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+void run_gloo(int size, double patience_s, const std::function<void(std::shared_ptr<RankGroup>)>& work) {
+  const int port = unused_port();
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([=] {
+      const RankPlace place{.rank = r, .ranks = size, .address = "127.0.0.1", .port = port};
+      try {
+        work(join_ranks(place, {.patience_s = patience_s}));
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.where() << ": " << error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+at::Tensor bytes(std::int64_t count, int value) {
+  return at::full({count}, value, at::kByte);
+}
+
+TEST(GlooGroup, MessagesOfEachTagArriveInOrder) {
+  run_gloo(3, 60, [](const std::shared_ptr<RankGroup>& group) {
+    constexpr int kMessages = 40;
+    const int own = group->rank(), next = (own + 1) % 3, before = (own + 2) % 3;
+    for (int i = 0; i < kMessages; ++i)
+      for (const int tag : {5, 6}) group->send(next, tag, bytes(tag == 5 ? 10 : 300000, i));
+    for (const int tag : {6, 5})
+      for (int i = 0; i < kMessages; ++i) {
+        const at::Tensor received = bytes(tag == 5 ? 10 : 300000, 255);
+        group->receive(before, tag, received);
+        EXPECT_TRUE(at::equal(received, bytes(received.numel(), i)));
+      }
+  });
+}
+
+TEST(GlooGroup, WhatWasSentArrivesAfterItsRankHasEnded) {
+  run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
+    if (group->rank() == 0) return group->send(1, 1, bytes(2000000, 9));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const at::Tensor received = bytes(2000000, 0);
+    group->receive(0, 1, received);
+    EXPECT_TRUE(at::equal(received, bytes(2000000, 9)));
+  });
+}
+
+TEST(GlooGroup, GivingUpEndsWhatWaitsAndTellsOthersWhy) {
+  run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
+    const at::Tensor never = bytes(8, 0);
+    if (group->rank() == 0) {
+      std::thread waiting([&] { EXPECT_THROW(group->receive(1, 1, never), RanksGivenUp); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      group->give_up(Error("the disk is full", "checkpoint", "free space", ExitCode::usage));
+      waiting.join();
+      EXPECT_THROW(group->receive(1, 1, bytes(8, 0)), RanksGivenUp);
+      group->send(1, 1, bytes(8, 0));  // to nobody
+      return;
+    }
+    const Error error = testing::error_of([&] { group->receive(0, 3, never); });
+    EXPECT_EQ(std::string(error.what()), "the disk is full");
+    EXPECT_EQ(error.where(), "rank 0, checkpoint");
+    EXPECT_EQ(error.remedy(), "free space");
+    EXPECT_EQ(error.code(), ExitCode::usage);
+  });
+}
+
+TEST(GlooGroup, ARankThatSaysNothingIsNamed) {
+  run_gloo(2, 1, [](const std::shared_ptr<RankGroup>& group) {
+    if (group->rank() == 0) return std::this_thread::sleep_for(std::chrono::seconds(4));
+    const Error error = testing::error_of([&] { group->receive(0, 1, bytes(8, 0)); });
+    EXPECT_EQ(std::string(error.what()), "rank 0 has said nothing for 1 s");
+    EXPECT_EQ(error.where(), "rank 1");
+  });
+}
+
+TEST(GlooGroup, RanksThatDoNotMeetAreAnError) {
+  const Error error = testing::error_of(
+      [] { (void)join_ranks({.rank = 1, .ranks = 2, .address = "127.0.0.1", .port = unused_port()}, {.patience_s = 1}); });
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_NE(error.where().find("rank 1 of 2, 127.0.0.1:"), std::string::npos) << error.where();
+}
+
+}  // namespace
+}  // namespace mptune

@@ -1,0 +1,292 @@
+#include <ATen/ATen.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+#include <vector>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "tuner/distributed/rank_group.h"
+
+namespace mptune {
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+constexpr const char* kWhy = "mptune/why";
+constexpr std::chrono::milliseconds kNextLook{10};
+constexpr std::chrono::milliseconds kWhileOthersAsk{500};
+
+/// Keeps messages to one rank until they are sent: Gloo's work does not say when that is, but lets a thread wait for it. Gloo sends a
+/// message once its receiver is ready, so that one message must not wait for another to be sent.
+class Outbox {
+ public:
+  Outbox() : thread_([this] { loop(); }) {}
+  ~Outbox() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  void keep(at::Tensor bytes, WorkPtr work) {
+    {
+      const std::lock_guard lock(mutex_);
+      kept_.emplace_back(std::move(bytes), std::move(work));
+    }
+    changed_.notify_all();
+  }
+  /// No longer waits for what is not sent yet. False while it still does: a wait that has not begun yet is not ended by abort().
+  [[nodiscard]] bool give_up() {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    for (const auto& [bytes, work] : kept_) work->abort();
+    return kept_.empty();
+  }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || !kept_.empty(); });
+      if (kept_.empty()) return;
+      const WorkPtr work = kept_.front().second;
+      if (!given_up_) {
+        lock.unlock();
+        try {
+          work->wait();
+        } catch (const std::exception&) {
+          // The receive that waits for that rank says why.
+        }
+        lock.lock();
+      }
+      kept_.pop_front();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<at::Tensor, WorkPtr>> kept_;
+  bool stop_ = false, given_up_ = false;
+  std::thread thread_;
+};
+
+bool is_here(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+std::shared_ptr<::gloo::transport::Device> network_for(const std::string& address) {
+  if (const char* name = std::getenv("GLOO_SOCKET_IFNAME"); name != nullptr && *name != 0)
+    return c10d::ProcessGroupGloo::createDeviceForInterface(name);
+  if (is_here(address)) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  return c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// Without the place in Gloo's source, which it begins with in brackets.
+std::string without_source(const std::string& text) {
+  const auto end = text.find("] ");
+  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
+}
+
+std::string name_of(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+/// An error in lines: code, what, where with the rank, remedy.
+std::string lines_of(const Error& error, int rank) {
+  return std::to_string(static_cast<int>(error.code())) + "\n" + error.what() + "\n" + name_of(rank) + ", " + error.where() + "\n" +
+         error.remedy();
+}
+
+std::optional<Error> error_in(const std::string& lines) {
+  const std::vector<std::string> parts = split(lines, '\n');
+  const auto code = parts.size() == 4 ? integer(parts[0]) : std::nullopt;
+  if (!code) return std::nullopt;
+  return Error(parts[1], parts[2], parts[3], static_cast<ExitCode>(*code));
+}
+
+class GlooGroup final : public RankGroup {
+ public:
+  GlooGroup(const RankPlace& place, c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<::gloo::transport::Device> network,
+            double patience_s)
+      : rank_(place.rank),
+        size_(place.ranks),
+        patience_s_(patience_s),
+        has_store_(place.rank == 0 && !place.store_runs),
+        store_(std::move(store)) {
+    const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * patience_s)));
+    options->devices.push_back(std::move(network));
+    gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, options);
+    for (int other = 0; other < size_; ++other) outboxes_.push_back(other == rank_ ? nullptr : std::make_unique<Outbox>());
+  }
+  ~GlooGroup() override {
+    outboxes_.clear();
+    // The others ask the store here why this rank has given up.
+    if (given_up_ && has_store_) std::this_thread::sleep_for(kWhileOthersAsk);
+  }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+
+  void send(int to, int tag, at::Tensor bytes) override {
+    std::vector<at::Tensor> message{std::move(bytes)};
+    try {
+      WorkPtr work = gloo()->send(message, to, tag);
+      outboxes_.at(as_index(to))->keep(std::move(message[0]), std::move(work));
+    } catch (const std::exception&) {
+      // The receive that waits for that rank says why.
+    }
+  }
+
+  void receive(int from, int tag, const at::Tensor& bytes) override {
+    std::vector<at::Tensor> message{bytes};
+    const WorkPtr work = waited_for(gloo()->recv(message, from, tag));
+    const auto began = std::chrono::steady_clock::now();
+    bool received = false, failed = false;
+    std::string problem;
+    try {
+      received = work->wait();
+    } catch (const std::exception& error) {
+      failed = true;
+      problem = first_line(error.what());
+    }
+    no_longer_waited_for(work);
+    if (failed) lost(from, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), problem);
+    if (!received) throw RanksGivenUp();
+  }
+
+  void give_up(const Error& why) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(given_up_, true)) return;
+    }
+    try {
+      store_->compareSet(kWhy, std::vector<std::uint8_t>{}, bytes_of(lines_of(why, rank_)));
+    } catch (const std::exception&) {
+      // The rank that holds the store has ended: the others miss that one.
+    }
+    while (!receives_ended() || !sends_ended()) std::this_thread::sleep_for(kNextLook);
+    gloo_.reset();  // so that the others notice at once
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo() {
+    const std::lock_guard lock(mutex_);
+    if (given_up_) throw RanksGivenUp();
+    return gloo_;
+  }
+  static std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+  /// A wait that has not begun yet is not ended by abort().
+  bool receives_ended() {
+    const std::lock_guard lock(mutex_);
+    for (const WorkPtr& work : waiting_) work->abort();
+    return waiting_.empty();
+  }
+  bool sends_ended() {
+    bool ended = true;
+    for (const auto& outbox : outboxes_) ended = (!outbox || outbox->give_up()) && ended;
+    return ended;
+  }
+
+  WorkPtr waited_for(WorkPtr work) {
+    const std::lock_guard lock(mutex_);
+    if (given_up_) throw RanksGivenUp();
+    waiting_.insert(work);
+    return work;
+  }
+  void no_longer_waited_for(const WorkPtr& work) {
+    const std::lock_guard lock(mutex_);
+    waiting_.erase(work);
+  }
+
+  /// What a rank said when it gave up; nothing where none did within a second.
+  [[nodiscard]] std::optional<Error> why_others_gave_up() {
+    try {
+      store_->wait({kWhy}, std::chrono::seconds(1));
+      const std::vector<std::uint8_t> text = store_->get(kWhy);
+      return error_in({text.begin(), text.end()});
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  [[noreturn]] void lost(int other, double waited_s, const std::string& problem) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (given_up_) throw RanksGivenUp();
+    }
+    if (const auto why = why_others_gave_up()) throw *why;
+    if (waited_s >= patience_s_)
+      throw Error(name_of(other) + " has said nothing for " + std::to_string(static_cast<int>(patience_s_)) + " s", name_of(rank_),
+                  "see whether it is stopped, or its network is down", ExitCode::environment);
+    throw Error(name_of(other) + " has ended or cannot be reached (" + without_source(problem) + ")", name_of(rank_),
+                "see what that rank said; with --checkpoint the same command goes on from the last checkpoint", ExitCode::environment);
+  }
+
+  const int rank_, size_;
+  const double patience_s_;
+  const bool has_store_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  std::mutex mutex_;
+  std::set<WorkPtr> waiting_;  ///< receives
+  bool given_up_ = false;
+  std::vector<std::unique_ptr<Outbox>> outboxes_;  ///< per rank; null for this one
+};
+
+}  // namespace
+
+Error error_for_ranks(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return {first_line(error.what()), "step", "see what that rank says", ExitCode::environment};
+  } catch (...) {
+    return {"an unknown error", "step", "see what that rank says", ExitCode::environment};
+  }
+}
+
+std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions& options) {
+  const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.patience_s));
+  try {
+    c10d::TCPStoreOptions about;
+    about.port = static_cast<std::uint16_t>(place.port);
+    about.isServer = place.rank == 0 && !place.store_runs;
+    about.numWorkers = place.ranks;
+    about.waitWorkers = false;
+    about.timeout = patience;
+    const auto store = c10::make_intrusive<c10d::TCPStore>(place.address, about);
+    // Ranks that are started again meet anew.
+    const auto own = c10::make_intrusive<c10d::PrefixStore>("mptune/" + std::to_string(place.attempt), store);
+    return std::make_shared<GlooGroup>(place, own, network_for(place.address), options.patience_s);
+  } catch (const std::exception& error) {
+    throw Error("the ranks did not meet: " + first_line(error.what()),
+                name_of(place.rank) + " of " + std::to_string(place.ranks) + ", " + place.address + ":" + std::to_string(place.port),
+                "see that all ranks were started, and that this address can be reached; GLOO_SOCKET_IFNAME names the network interface",
+                ExitCode::environment);
+  }
+}
+
+}  // namespace mptune

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "profiler/base/error.h"
+#include "profiler/base/rank.h"
+
+namespace mptune {
+
+/// Thrown in what waits for other ranks once this one has given up.
+struct RanksGivenUp : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "the ranks have given up"; }
+};
+
+/// The processes that train one model together: each has some of the plan's devices. Carries bytes between any two of them. Thread-safe.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// Sends contiguous host memory, which nobody changes any more, to another rank. Never waits for it. What is sent to a rank with one tag
+  /// arrives in this order.
+  virtual void send(int to, int tag, at::Tensor bytes) = 0;
+  /// Waits for the next message with this tag, of as many bytes as `bytes` has, which it fills. One thread at a time for one rank and tag.
+  /// Throws RanksGivenUp, or Error (environment) that names the rank which has ended or says nothing.
+  virtual void receive(int from, int tag, const at::Tensor& bytes) = 0;
+  /// From now on receive() throws RanksGivenUp. On other ranks it throws `why`, with this rank before its place, once they miss this one.
+  /// The first rank that gives up counts.
+  virtual void give_up(const Error& why) = 0;
+};
+
+/// What another exception says, as an error that can be given to other ranks.
+[[nodiscard]] Error error_for_ranks(const std::exception_ptr& exception);
+
+struct RankOptions {
+  double patience_s = 600;  ///< how long another rank may say nothing while this one waits for it, and for all of them to start
+};
+
+/// Joins the ranks of `place` over c10d's Gloo; returns when all are there. On one machine (an address of the loopback) they talk over
+/// 127.0.0.1, else through the network interface of the host's name, or the one that GLOO_SOCKET_IFNAME names.
+/// Throws Error (environment) where they do not meet in time.
+[[nodiscard]] std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions& options = {});
+
+}  // namespace mptune

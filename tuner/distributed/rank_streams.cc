@@ -1,0 +1,104 @@
+#include "tuner/distributed/rank_streams.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+
+namespace mptune::tuner {
+namespace {
+
+constexpr std::int64_t kMark = 64;           // in front of the tensors: whether the layout has changed; as long as tensors are aligned
+constexpr std::size_t kMostKinds = 1 << 12;  // then all are forgotten, on both sides
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 28;
+
+at::Tensor bytes_for(std::int64_t count) {
+  return at::empty({count}, at::kByte);
+}
+
+at::Tensor of_numbers(const std::vector<std::int64_t>& numbers) {
+  return at::tensor(at::ArrayRef<std::int64_t>(numbers), at::kLong);
+}
+
+void forget_many(std::map<std::int64_t, TensorLayout>& layouts) {
+  if (layouts.size() > kMostKinds) layouts.clear();
+}
+
+}  // namespace
+
+RankStreams::Layouts& RankStreams::layouts_of(bool sent, int other, int tag) {
+  const std::lock_guard lock(mutex_);
+  return (sent ? sent_ : received_)[{other, tag}];
+}
+
+void RankStreams::send_layout(int to, int tag, const TensorLayout& layout) {
+  const at::Tensor numbers = of_numbers(numbers_of(layout));
+  group_->send(to, tag, of_numbers({numbers.numel()}));
+  group_->send(to, tag, numbers);
+}
+
+TensorLayout RankStreams::receive_layout(int from, int tag) {
+  const at::Tensor length = at::zeros({1}, at::kLong);
+  group_->receive(from, tag, length);
+  const std::int64_t count = length.item<std::int64_t>();
+  if (count < 0 || count > kMostNumbers)
+    throw Error("a message of another rank is damaged", "ranks", "make sure that all ranks run the same build of mptune",
+                ExitCode::internal);
+  const at::Tensor numbers = at::zeros({count}, at::kLong);
+  group_->receive(from, tag, numbers);
+  return layout_from({numbers.const_data_ptr<std::int64_t>(), numbers.const_data_ptr<std::int64_t>() + count});
+}
+
+void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors) {
+  Layouts& layouts = layouts_of(true, to, tag);
+  forget_many(layouts);
+  TensorLayout layout = layout_of(tensors);
+  auto [known, first] = layouts.try_emplace(kind, layout);
+  if (!first && known->second != layout) {
+    at::Tensor changed = at::zeros({kMark + known->second.bytes}, at::kByte);
+    changed.data_ptr<std::uint8_t>()[0] = 1;
+    group_->send(to, tag, std::move(changed));
+    known->second = layout;
+    first = true;
+  }
+  if (first) send_layout(to, tag, layout);
+  at::Tensor message = bytes_for(kMark + layout.bytes);
+  std::fill_n(message.data_ptr<std::uint8_t>(), kMark, std::uint8_t{0});
+  pack(tensors, layout, message, kMark);
+  group_->send(to, tag, std::move(message));
+}
+
+std::vector<at::Tensor> RankStreams::receive(int from, int tag, std::int64_t kind) {
+  Layouts& layouts = layouts_of(false, from, tag);
+  forget_many(layouts);
+  auto known = layouts.find(kind);
+  if (known == layouts.end()) known = layouts.emplace(kind, receive_layout(from, tag)).first;
+  at::Tensor message = bytes_for(kMark + known->second.bytes);
+  group_->receive(from, tag, message);
+  if (message.const_data_ptr<std::uint8_t>()[0] != 0) {
+    known->second = receive_layout(from, tag);
+    message = bytes_for(kMark + known->second.bytes);
+    group_->receive(from, tag, message);
+  }
+  return unpack(known->second, message, kMark);
+}
+
+std::vector<std::vector<double>> RankStreams::exchange(int tag, const std::vector<double>& own) {
+  const at::Tensor numbers = at::tensor(at::ArrayRef<double>(own), at::kDouble);
+  for (int other = 0; other < group_->size(); ++other)
+    if (other != group_->rank()) send(other, tag, 0, {numbers});
+  std::vector<std::vector<double>> all(as_index(group_->size()));
+  for (int other = 0; other < group_->size(); ++other) {
+    if (other == group_->rank()) {
+      all[as_index(other)] = own;
+      continue;
+    }
+    const at::Tensor theirs = receive(other, tag, 0).at(0);
+    all[as_index(other)].assign(theirs.const_data_ptr<double>(), theirs.const_data_ptr<double>() + theirs.numel());
+  }
+  return all;
+}
+
+}  // namespace mptune::tuner

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace mptune::tuner {
+
+/// How tensors lie in a message: one behind the other, each in the order of its dimensions in memory, without gaps.
+struct TensorLayout {
+  struct Place {
+    bool defined = true;
+    int same_as = -1;  ///< index of an earlier tensor that this one is
+    at::ScalarType type = at::kFloat;
+    bool requires_grad = false;
+    std::vector<std::int64_t> sizes, strides;
+    std::int64_t offset = 0;  ///< [bytes]
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  std::int64_t bytes = 0;
+  bool operator==(const TensorLayout&) const = default;
+};
+
+[[nodiscard]] TensorLayout layout_of(const std::vector<at::Tensor>& tensors);
+/// Copies host tensors of this layout into `memory`, from its byte `first` on.
+void pack(const std::vector<at::Tensor>& tensors, const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
+/// Tensors in `memory`, which they keep: none is a view of another.
+[[nodiscard]] std::vector<at::Tensor> unpack(const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
+
+/// A layout as numbers, to send it.
+[[nodiscard]] std::vector<std::int64_t> numbers_of(const TensorLayout& layout);
+/// Throws Error (internal) for numbers that are no layout's.
+[[nodiscard]] TensorLayout layout_from(const std::vector<std::int64_t>& numbers);
+
+}  // namespace mptune::tuner

@@ -1,0 +1,90 @@
+#include "tuner/runtime/rank_receivers.h"
+
+#include <algorithm>
+
+#include "profiler/base/index.h"
+
+namespace mptune::tuner {
+
+RankReceivers::RankReceivers(BoundGraph& graph) : graph_(graph) {
+  if (graph_.ranks() == nullptr) return;
+  const auto devices = static_cast<int>(graph_.devices().size());
+  for (int source = 0; source < devices; ++source)
+    for (int destination = 0; destination < devices; ++destination)
+      if (!graph_.is_here(source) && graph_.is_here(destination) && !expected(source, destination, nullptr, true).empty()) {
+        Receiver& receiver = receivers_.emplace_back();
+        receiver.source = source;
+        receiver.destination = destination;
+      }
+  for (Receiver& receiver : receivers_) receiver.thread = std::thread([this, &receiver] { loop(receiver); });
+}
+
+RankReceivers::~RankReceivers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (Receiver& receiver : receivers_) receiver.thread.join();
+}
+
+/// What `source` sends to `destination`, in its order. `parts`: null for all micro-batches.
+std::vector<RankReceivers::Expected> RankReceivers::expected(int source, int destination, const BatchParts* parts, bool backwards) const {
+  std::vector<Expected> messages;
+  for (const Action& action : graph_.plan().actions[as_index(source)]) {
+    const bool forward = action.kind == ActionKind::forward;
+    if (action.kind == ActionKind::backward_weight || (!forward && !backwards)) continue;
+    if (parts != nullptr && parts->empty(action.microbatch)) continue;
+    for (const StageLink& stages : graph_.links_of_stages()) {
+      if ((forward ? stages.front : stages.back) != action.stage) continue;
+      BoundLink* link = graph_.link_for(stages, action.microbatch);
+      if ((forward ? link->destination : link->source) == destination) messages.push_back({link, {!forward, action.microbatch}});
+    }
+  }
+  return messages;
+}
+
+void RankReceivers::begin(const BatchParts& parts, bool backwards) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Receiver& receiver : receivers_) {
+      receiver.of_step = expected(receiver.source, receiver.destination, &parts, backwards);
+      receiver.busy = true;
+    }
+  }
+  changed_.notify_all();
+}
+
+void RankReceivers::end() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return std::ranges::none_of(receivers_, [](const Receiver& receiver) { return receiver.busy; }); });
+}
+
+void RankReceivers::loop(Receiver& receiver) {
+  const auto charged = graph_.device(receiver.destination).charge_thread();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stop_ || receiver.busy; });
+    if (!receiver.busy) return;
+    lock.unlock();
+    receive(receiver);
+    lock.lock();
+    receiver.busy = false;
+    changed_.notify_all();
+  }
+}
+
+void RankReceivers::receive(const Receiver& receiver) {
+  try {
+    for (const auto& [link, tag] : receiver.of_step) {
+      Tensors tensors =
+          graph_.ranks()->receive(graph_.rank_of(receiver.source), link->tag + (tag.gradient ? 1 : 0), graph_.kind_of_message(tag));
+      // A stage that owes no gradient sends nothing in its place: the front one does not wait for it.
+      if (!tensors.empty()) link->channel->arrive(tag, std::move(tensors));
+    }
+  } catch (...) {
+    (void)graph_.fail(std::current_exception());
+  }
+}
+
+}  // namespace mptune::tuner

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tuner/runtime/batch_parts.h"
+#include "tuner/runtime/bound_graph.h"
+
+namespace mptune::tuner {
+
+/// Puts what the devices of other ranks send into this rank's channels: a thread for each of those devices and each device here that gets
+/// something of it, in the order in which it is sent.
+class RankReceivers {
+ public:
+  /// `graph` outlives this. Without ranks there is nothing to do.
+  explicit RankReceivers(BoundGraph& graph);
+  ~RankReceivers();
+  RankReceivers(const RankReceivers&) = delete;
+  RankReceivers& operator=(const RankReceivers&) = delete;
+
+  /// A step over these parts of the batch begins. Errors go to BoundGraph::fail().
+  void begin(const BatchParts& parts, bool backwards);
+  /// Waits for all messages of the step, or until it has failed.
+  void end();
+
+ private:
+  struct Expected {
+    BoundLink* link = nullptr;
+    MessageTag tag;
+  };
+  struct Receiver {
+    int source = 0;
+    int destination = 0;
+    std::vector<Expected> of_step;  ///< set while the thread is idle
+    bool busy = false;
+    std::thread thread;
+  };
+  [[nodiscard]] std::vector<Expected> expected(int source, int destination, const BatchParts* parts, bool backwards) const;
+  void loop(Receiver& receiver);
+  void receive(const Receiver& receiver);
+
+  BoundGraph& graph_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::deque<Receiver> receivers_;
+};
+
+}  // namespace mptune::tuner

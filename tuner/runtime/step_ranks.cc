@@ -1,0 +1,135 @@
+// What a step of several ranks exchanges beside the messages of its stages. Before the first actions, where stages have replicas or weights
+// are tied, and after the last ones:
+//
+//     rank of the first replica     update, parameters --->                     <--- gradients, statistics of the others; sum
+//     rank of another replica                         ---> forwards, backwards ---> gradients, statistics
+//     all                                                                       losses of the micro-batches <---> all
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+
+#include "profiler/base/index.h"
+#include "tuner/runtime/step_runner.h"
+
+namespace mptune::tuner {
+
+/// The first replica of a stage on each other rank that has one.
+std::vector<int> StepRunner::replicas_elsewhere(int stage) const {
+  std::vector<int> first_of_rank;
+  std::set<int> ranks{graph_.ranks()->group().rank()};
+  for (int r = 0; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
+    if (ranks.insert(graph_.rank_of(stage, r)).second) first_of_rank.push_back(r);
+  return first_of_rank;
+}
+
+/// The first replica of a stage here, -1 for none.
+int StepRunner::replica_here(int stage) const {
+  const BoundGraph::Replicas& replicas = graph_.replicas(stage);
+  const auto here = std::ranges::find_if(replicas, [](const auto& replica) { return replica != nullptr; });
+  return here == replicas.end() ? -1 : static_cast<int>(here - replicas.begin());
+}
+
+/// In the compute thread of a stage's first replica, once its parameters are those of the step.
+void StepRunner::send_values(const StageReplica& first, bool buffers) {
+  const int stage = first.stage();
+  const auto tensors_of = [](const std::vector<NamedTensor>& named) {
+    Tensors tensors;
+    for (const NamedTensor& each : named) tensors.push_back(each.tensor);
+    return tensors;
+  };
+  for (const int r : replicas_elsewhere(stage)) {
+    const int rank = graph_.rank_of(stage, r);
+    exchange_->send(RankExchange::Of::parameters, stage, r, rank, tensors_of(first.named_parameters()));
+    if (buffers) exchange_->send(RankExchange::Of::buffers, stage, r, rank, tensors_of(first.named_buffers()));
+  }
+  for (const auto& [name, weight] : tied_.all()) {
+    if (weight.stage != stage) continue;
+    std::set<int> ranks{graph_.ranks()->group().rank()};
+    for (const TiedWeights::Copy& copy : weight.copies)
+      for (int r = 0; r < static_cast<int>(graph_.replicas(copy.stage).size()); ++r)
+        if (const int rank = graph_.rank_of(copy.stage, r); ranks.insert(rank).second)
+          exchange_->send_tied(false, weight.number, copy.stage, rank, weight.first);
+  }
+}
+
+/// In the thread that drives the step.
+void StepRunner::receive_values(bool buffers) {
+  try {
+    for (int stage = 0; stage < graph_.plan().num_stages(); ++stage)
+      if (const int r = replica_here(stage); r > 0 && !graph_.has_first(stage)) {
+        const auto charged = graph_.device(graph_.device_of(*graph_.replicas(stage)[as_index(r)])).charge_thread();
+        const int rank = graph_.rank_of(stage, 0);
+        values_[as_index(stage)].parameters = exchange_->receive(RankExchange::Of::parameters, stage, r, rank);
+        if (buffers) values_[as_index(stage)].buffers = exchange_->receive(RankExchange::Of::buffers, stage, r, rank);
+      }
+    for (const auto& [name, weight] : tied_.all()) {
+      const auto here = std::ranges::find_if(weight.copies, [&](const auto& copy) { return replica_here(copy.stage) >= 0; });
+      if (graph_.has_first(weight.stage) || here == weight.copies.end()) continue;
+      tied_values_[weight.number] = exchange_->receive_tied(false, weight.number, here->stage, graph_.rank_of(weight.stage, 0));
+    }
+  } catch (...) {
+    (void)graph_.fail(std::current_exception());
+  }
+  values_are_here_ = true;
+  graph_.ring_all();
+}
+
+/// The device's thread waits until what receive_values() brings is here.
+void StepRunner::await_values(int device) {
+  if (!wait_unless_failed(device, [this] { return values_are_here_.load(); })) throw StepCancelled();
+}
+
+/// In the compute thread of a replica whose row has ended. The first replica's rank sums.
+void StepRunner::send_gradients_of(StageReplica& replica) {
+  const int stage = replica.stage(), r = replica.replica(), first = graph_.rank_of(stage, 0);
+  if (r == 0 || graph_.has_first(stage)) return;
+  Tensors gradients;
+  for (const at::Tensor& trained : replica.trained()) gradients.push_back(trained.grad());
+  exchange_->send(RankExchange::Of::gradients, stage, r, first, gradients);
+  if (replica.has_batch_statistics()) exchange_->send(RankExchange::Of::statistics, stage, r, first, replica.take_statistics());
+}
+
+/// Gradients of another rank's replica, in the order of StageReplica::trained().
+Tensors StepRunner::receive_gradients_of(int stage, int replica) {
+  return exchange_->receive(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
+}
+
+/// Gives the first replica of a stage the statistics that other ranks' replicas saw.
+void StepRunner::receive_statistics(StageReplica& first) {
+  const int stage = first.stage();
+  for (int r = 1; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
+    if (!graph_.replicas(stage)[as_index(r)])
+      first.add_statistics(exchange_->receive(RankExchange::Of::statistics, stage, r, graph_.rank_of(stage, r)));
+}
+
+/// In the compute thread of a stage's first replica, when its gradients are final: those of tied weights go to the rank that trains them.
+void StepRunner::send_tied_gradients(const StageReplica& first) {
+  for (const auto& [name, weight] : tied_.all())
+    for (const TiedWeights::Copy& copy : weight.copies)
+      if (copy.stage == first.stage() && !graph_.has_first(weight.stage))
+        exchange_->send_tied(true, weight.number, copy.stage, graph_.rank_of(weight.stage, 0), copy.tensor.grad());
+}
+
+std::vector<double> StepRunner::sum_over_ranks(std::vector<double> own) {
+  return exchange_ ? exchange_->sum_of(own) : own;
+}
+
+/// Every rank gets the outputs of the last stage.
+void StepRunner::share_evaluated() {
+  const int last = graph_.plan().num_stages() - 1;
+  for (std::size_t m = 0; m < evaluated_.size(); ++m)
+    if (!parts_.empty(static_cast<int>(m)))
+      evaluated_[m] =
+          exchange_->from_one(graph_.rank_of(last, replica_of(graph_.plan().stages.back(), static_cast<int>(m))), evaluated_[m]);
+}
+
+std::vector<Tensors> StepRunner::on_first_rank(const Tensors& own) {
+  return exchange_ ? exchange_->to_one(0, own) : std::vector<Tensors>{own};
+}
+
+Tensors StepRunner::of_stage_everywhere(int stage, const Tensors& own) {
+  return exchange_ ? exchange_->from_one(graph_.rank_of(stage, 0), own) : own;
+}
+
+}  // namespace mptune::tuner
