@@ -299,7 +299,7 @@ void check_ranks(const Plan& plan, const RankPlace& place) {
     const auto found = printed.is_object() && printed.contains("error") ? printed["error"].find(field) : planner::Json::const_iterator();
     return printed.is_object() && printed.contains("error") && found != printed["error"].end() ? found->get<std::string>() : otherwise;
   };
-  throw Error(text("what", "it has failed"), rank + ", " + text("where", "mptune run"), text("remedy", "start the command again"),
+  throw Error(text("what", "it has failed"), rank + ", " + text("where", "run"), text("remedy", "start the command again"),
               static_cast<ExitCode>(end.exit_code));
 }
 
