@@ -14,6 +14,18 @@
 
 namespace mptune::tuner {
 
+namespace {
+
+/// Gives `kept` these values, in the memory that replicas share with it.
+void keep(const Tensors& received, Tensors& kept) {
+  const at::NoGradGuard no_gradients;
+  if (kept.size() != received.size()) kept = received;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (!kept[i].is_same(received[i])) kept[i].copy_(received[i]);
+}
+
+}  // namespace
+
 /// The first replica of a stage on each other rank that has one.
 std::vector<int> StepRunner::replicas_elsewhere(int stage) const {
   std::vector<int> first_of_rank;
@@ -60,13 +72,14 @@ void StepRunner::receive_values(bool buffers) {
       if (const int r = replica_here(stage); r > 0 && !graph_.has_first(stage)) {
         const auto charged = graph_.device(graph_.device_of(*graph_.replicas(stage)[as_index(r)])).charge_thread();
         const int rank = graph_.rank_of(stage, 0);
-        values_[as_index(stage)].parameters = exchange_->receive(RankExchange::Of::parameters, stage, r, rank);
-        if (buffers) values_[as_index(stage)].buffers = exchange_->receive(RankExchange::Of::buffers, stage, r, rank);
+        Values& values = values_[as_index(stage)];
+        keep(exchange_->receive(RankExchange::Of::parameters, stage, r, rank), values.parameters);
+        if (buffers) keep(exchange_->receive(RankExchange::Of::buffers, stage, r, rank), values.buffers);
       }
     for (const auto& [name, weight] : tied_.all()) {
       const auto here = std::ranges::find_if(weight.copies, [&](const auto& copy) { return replica_here(copy.stage) >= 0; });
       if (graph_.has_first(weight.stage) || here == weight.copies.end()) continue;
-      tied_values_[weight.number] = exchange_->receive_tied(false, weight.number, here->stage, graph_.rank_of(weight.stage, 0));
+      keep({exchange_->receive_tied(false, weight.number, here->stage, graph_.rank_of(weight.stage, 0))}, tied_values_[weight.number]);
     }
   } catch (...) {
     (void)graph_.fail(std::current_exception());

@@ -152,8 +152,8 @@ class StepRunner {
   struct Values {
     Tensors parameters, buffers;
   };
-  std::vector<Values> values_;             ///< per stage
-  std::map<int, at::Tensor> tied_values_;  ///< by number of the weight
+  std::vector<Values> values_;          ///< per stage
+  std::map<int, Tensors> tied_values_;  ///< by number of the weight
   std::atomic<bool> values_are_here_{true};
 
   struct StageUpdate {

@@ -124,7 +124,7 @@ void StepRunner::refresh(StageReplica& replica, int device) {
   }
   for (const NamedTensor& copy : replica.copies()) {
     const TiedWeights::Weight& weight = tied_.of(copy.name);
-    share_or_copy(copy.tensor, weight.first.defined() ? weight.first : tied_values_.at(weight.number));
+    share_or_copy(copy.tensor, weight.first.defined() ? weight.first : tied_values_.at(weight.number).at(0));
   }
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
 }
