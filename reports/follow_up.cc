@@ -7,6 +7,7 @@
 #include "planner/threads.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "profiler/base/rank.h"
 #include "profiler/base/text.h"
 
 namespace mptune::reports {
@@ -131,6 +132,7 @@ std::optional<PlanOptionWords> options_of_plan(const Plan& plan) {
 std::string command_with_plan_file(const TrainingSpec& spec, const Plan& plan, const std::string& file) {
   TrainingSpec of_plan = spec;
   of_plan.memory = caps_of_plan(spec.memory, plan);
+  of_plan.devices = devices_option(plan.devices);
   return training_command(sleeps(plan) ? "profile" : "run", of_plan, file).text();
 }
 
@@ -142,6 +144,7 @@ std::optional<std::string> command_with_plan(const std::string& name, const Trai
   of_plan.memory = caps_of_plan(spec.memory, plan);
   ShellCommand command = training_command(name == "run" && sleeps(plan) ? "profile" : name, of_plan);
   for (const auto& [option, value] : *options) command.option(option, value);
+  if (const int ranks = ranks_of(plan.devices); ranks > 1 && name != "check") command.option("--ranks", std::to_string(ranks));
   return command.text();
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -308,6 +309,17 @@ double CostModel::optimizer_seconds(int device, int layer) const {
 
 int CostModel::summing_replicas(int first_device, int replicas) const {
   return class_kind(profile_.classes[class_of(first_device)].name) == DeviceSpec::Kind::cuda ? 1 : replicas;
+}
+
+double CostModel::replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const {
+  double seconds = 0;
+  std::set<int> served{rank_of(devices.front())};
+  for (const int device : devices.subspan(1)) {
+    if (rank_of(device) == rank_of(devices.front())) continue;
+    seconds += copy_seconds(device, devices.front(), bytes);
+    if (served.insert(rank_of(device)).second) seconds += copy_seconds(devices.front(), device, bytes);
+  }
+  return seconds;
 }
 
 double CostModel::reduce_seconds(int device, int layer, int replicas, int summing) const {

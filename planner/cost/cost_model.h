@@ -87,6 +87,8 @@ class CostModel {
   /// True if the device's tensors lie in the host's memory: it reads a step's samples, and other such devices' parameters, where they lie.
   /// False for all devices of a network.
   [[nodiscard]] bool in_host_memory(int device) const;
+  /// The process that has the device, among those that train together.
+  [[nodiscard]] int rank_of(int device) const { return ranks_[as_index(device)]; }
 
   /// Throws Error where a step of `samples` samples, whatever its plan, may take more nanoseconds or bytes than 64 bits count (10^9 s,
   /// 2^60 bytes: no real step). Whatever adds up times or bytes of whole steps (peak_bytes, simulation, partition, search) asks
@@ -142,6 +144,10 @@ class CostModel {
   /// Seconds that this takes one of the `summing` replicas, `device`, for one layer, including the refresh of the replicas' parameters; in
   /// whole nanoseconds. It cannot see: copies of gradients and parameters between the memories of GPUs.
   [[nodiscard]] double reduce_seconds(int device, int layer, int replicas, int summing) const;
+  /// Seconds of a stage's messages between ranks: gradients of replicas on other ranks than the first replica's come to that one, which
+  /// then sums alone, and each of these ranks gets `bytes` of parameters back; one message after another. 0 where all replicas are of one
+  /// rank.
+  [[nodiscard]] double replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const;
 
   /// Bytes of the parameters of layers [first, last) in one stage: those that several of them share count once.
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
@@ -244,6 +250,7 @@ class CostModel {
   std::vector<bool> split_measured_;       ///< per class: what split backwards hold was measured
   bool assumes_halves_ = false;
   std::vector<int> neighbours_;  ///< per device
+  std::vector<int> ranks_;       ///< per device
   std::vector<int> weights_;     ///< likewise
   bool is_chain_ = true;
   std::vector<ProfileTensor> tensors_;

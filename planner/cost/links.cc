@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/cost/cost_model.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -56,6 +57,10 @@ void CostModel::add_boundaries() {
 
 void CostModel::add_links() {
   const std::size_t devices = profile_.devices.size();
+  for (const ProfileDevice& device : profile_.devices) {
+    const auto spec = profile_.network.empty() ? find_device(device.name) : std::nullopt;
+    ranks_.push_back(spec ? spec->rank : 0);
+  }
   for (const ProfileDevice& device : profile_.devices)
     if (device.device_class < 0 || as_index(device.device_class) >= profile_.classes.size())
       throw Error("the profile has no class of device " + device.name, profile_.model, "profile the model again");

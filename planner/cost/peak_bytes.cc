@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "planner/cost/boundary_memory.h"
 #include "planner/cost/cost_model.h"
@@ -94,6 +95,7 @@ class DevicePeak {
     if (!shares_memory_with(first_replica)) contents_.parameters_bytes += parameters;
     if (first_replica == row_.device() || !cost_.profile().network.empty())
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
+    if (first_replica == row_.device()) contents_.communication_buffer_bytes += parameters * ranks_served(s);
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
@@ -106,9 +108,17 @@ class DevicePeak {
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
   }
 
+  /// Other ranks with replicas of the stage: its parameters lie in a message to each, and so do the gradients that come back.
+  [[nodiscard]] std::int64_t ranks_served(int s) const {
+    std::set<int> ranks;
+    for (const int device : stage(s).devices) ranks.insert(cost_.rank_of(cost_.device_index(plan_.devices[as_index(device)])));
+    return static_cast<std::int64_t>(ranks.size()) - 1;
+  }
+
   [[nodiscard]] bool shares_memory_with(int other) const {
-    return other != row_.device() && cost_.in_host_memory(index_) &&
-           cost_.in_host_memory(cost_.device_index(plan_.devices[as_index(other)]));
+    const int index = cost_.device_index(plan_.devices[as_index(other)]);
+    return other != row_.device() && cost_.in_host_memory(index_) && cost_.in_host_memory(index) &&
+           cost_.rank_of(index_) == cost_.rank_of(index);
   }
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }

@@ -378,11 +378,16 @@ class Lister {
     const int replicas = static_cast<int>(devices.size());
     if (replicas < 2) return;
     if (!groups_.empty()) return list_all_reduce(s);
-    const int summing = cost_.summing_replicas(devices_[as_index(devices.front())], replicas);
+    std::vector<int> of_profile;
+    for (const int device : devices) of_profile.push_back(devices_[as_index(device)]);
+    const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
+    const std::int64_t messages = to_ns(cost_.replica_messages_seconds(of_profile, bytes));
+    const int summing = messages > 0 ? 1 : cost_.summing_replicas(of_profile.front(), replicas);
     for (int r = 0; r < summing; ++r) {
       const int device = devices[as_index(r)];
-      add_end(EventKind::reduce, Phase::reduce, s, device,
-              sum_of_layers(s, [&](int layer) { return cost_.reduce_seconds(devices_[as_index(device)], layer, replicas, summing); }));
+      add_end(EventKind::reduce, Phase::reduce, s, device, messages + sum_of_layers(s, [&](int layer) {
+                                                             return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, summing);
+                                                           }));
     }
   }
 

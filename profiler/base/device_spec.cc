@@ -140,7 +140,7 @@ std::optional<DeviceSpec::Kind> device_kind(const std::string& name) {
 }
 
 std::optional<DeviceSpec::Kind> class_kind(const std::string& device_class) {
-  return kind_named(device_class.substr(0, device_class.find('/')));
+  return kind_named(device_class.substr(0, device_class.find_first_of("/ ")));
 }
 
 std::string gpu_name(std::int64_t index) {
@@ -160,7 +160,7 @@ std::string cpu_name(int first, int last) {
 std::string whole_machine_device(const std::vector<DeviceSpec>& devices) {
   std::vector<int> cores;
   for (const DeviceSpec& device : devices) {
-    if (device.kind != DeviceSpec::Kind::cpu) return "";
+    if (device.kind != DeviceSpec::Kind::cpu || names_rank(device.name)) return "";
     cores.insert(cores.end(), device.cores.begin(), device.cores.end());
   }
   std::ranges::sort(cores);

@@ -30,7 +30,7 @@ struct DeviceSpec {
 
 /// The kind of a device of a plan, a profile or a trace, of any number; nothing for the devices of other programs.
 [[nodiscard]] std::optional<DeviceSpec::Kind> device_kind(const std::string& name);
-/// The kind of the devices of a class: of "cuda/2", a GPU.
+/// The kind of the devices of a class: of "cuda/2" and "cuda of rank 1", a GPU.
 [[nodiscard]] std::optional<DeviceSpec::Kind> class_kind(const std::string& device_class);
 
 /// A name without its rank: "cuda:0" for "1@cuda:0". Other names are returned as they are.
@@ -45,7 +45,8 @@ struct DeviceSpec {
 /// The device of cores `first` to `last`: "cpu:0-3", "cpu:2".
 [[nodiscard]] std::string cpu_name(int first, int last);
 
-/// The device of all cores of CPU devices: "cpu:0-1"; "" where they are one device, not contiguous, or not all CPU devices.
+/// The device of all cores of CPU devices: "cpu:0-1"; "" where they are one device, not contiguous, not all CPU devices,
+/// or those of several processes.
 [[nodiscard]] std::string whole_machine_device(const std::vector<DeviceSpec>& devices);
 
 /// Name of the class of devices that share layer costs: "cpu/1", "cpu/4", "cuda", "cuda/2" (half a GPU), "sleep".

@@ -1,5 +1,6 @@
 #include "profiler/base/rank.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -42,6 +43,13 @@ RankPlace rank_place() {
   place.store_runs = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   place.attempt = number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 20, 0);
   return place;
+}
+
+int ranks_of(const std::vector<std::string>& devices) {
+  int ranks = 1;
+  for (const std::string& name : devices)
+    if (const auto device = find_device(name)) ranks = std::max(ranks, device->rank + 1);
+  return ranks;
 }
 
 }  // namespace mptune

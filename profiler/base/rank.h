@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace mptune {
 
@@ -18,5 +19,8 @@ struct RankPlace {
 /// As torchrun says in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
 /// TORCHELASTIC_RESTART_COUNT. Throws Error where these are not a rank among others.
 [[nodiscard]] RankPlace rank_place();
+
+/// How many processes these devices need: one more than the largest rank named.
+[[nodiscard]] int ranks_of(const std::vector<std::string>& devices);
 
 }  // namespace mptune

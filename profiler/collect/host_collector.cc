@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "profiler/base/index.h"
 #include "profiler/trace/trace_builder.h"
@@ -112,6 +113,54 @@ void HostCollector::add_step(int step, std::chrono::steady_clock::time_point sta
 void HostCollector::add_memory(int device, std::int64_t current_bytes) {
   const std::lock_guard lock(mutex_);
   memory_.push_back({std::chrono::steady_clock::now(), device, current_bytes});
+}
+
+void LaneLog::end_overlaps() {
+  std::ranges::stable_sort(entries_, {}, &Entry::end);
+  std::chrono::steady_clock::time_point before{};
+  for (Entry& entry : entries_) {
+    if (entry.range) continue;
+    entry.start = std::min(std::max(entry.start, before), entry.end);
+    before = entry.end;
+  }
+}
+
+HostLog HostCollector::take() {
+  const std::lock_guard lock(mutex_);
+  HostLog log{devices_, names_, {}, std::exchange(memory_, {}), std::exchange(steps_, {})};
+  for (LaneLog& lane : lanes_) log.lanes.push_back({lane.device_, lane.lane_, lane.thread_, std::exchange(lane.entries_, {})});
+  return log;
+}
+
+void HostCollector::put(const HostLog& log) {
+  std::vector<int> names;
+  for (const std::string& text : log.names) names.push_back(name(text));
+  for (const HostLog::Lane& added : log.lanes) {
+    LaneLog& own = lane(added.device, added.lane, added.thread);
+    for (LaneLog::Entry entry : added.entries) {
+      entry.name = names.at(as_index(entry.name));
+      own.entries_.push_back(entry);
+    }
+    if (added.lane != kComputeLane) own.end_overlaps();
+  }
+  put_steps(log.steps);
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (devices_[d].description.empty()) devices_[d] = log.devices.at(d);
+  memory_.insert(memory_.end(), log.memory.begin(), log.memory.end());
+}
+
+void HostCollector::put_steps(const std::vector<HostLog::Step>& steps) {
+  for (const HostLog::Step& added : steps) {
+    const auto known = std::ranges::find(steps_, added.step, &HostLog::Step::step);
+    if (known == steps_.end()) {
+      steps_.push_back(added);
+      continue;
+    }
+    known->start = std::min(known->start, added.start);
+    known->end = std::max(known->end, added.end);
+  }
+  std::ranges::sort(steps_, {}, &HostLog::Step::step);
+  for (std::size_t s = 1; s < steps_.size(); ++s) steps_[s].start = std::max(steps_[s].start, steps_[s - 1].end);
 }
 
 Trace HostCollector::stop() {

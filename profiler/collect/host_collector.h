@@ -44,10 +44,36 @@ class LaneLog {
 
  private:
   friend class HostCollector;
+  /// No event of a lane begins before the one before it has ended.
+  void end_overlaps();
   int device_;
   int lane_;
   std::string thread_;
   std::vector<Entry> entries_;
+};
+
+/// What a collector has recorded, by the clock of its host.
+struct HostLog {
+  struct Lane {
+    int device = 0;
+    int lane = 0;
+    std::string thread;
+    std::vector<LaneLog::Entry> entries;
+  };
+  struct Memory {
+    std::chrono::steady_clock::time_point time;
+    int device = 0;
+    std::int64_t bytes = 0;
+  };
+  struct Step {
+    int step = 0;
+    std::chrono::steady_clock::time_point start, end;
+  };
+  std::vector<TraceDevice> devices;  ///< as the collector has them
+  std::vector<std::string> names;    ///< that entries name by index
+  std::vector<Lane> lanes;
+  std::vector<Memory> memory;
+  std::vector<Step> steps;
 };
 
 /// Records by the host's monotonic clock. The runtime's threads write into lane logs, which stop() merges.
@@ -69,24 +95,23 @@ class HostCollector final : public Collector {
   void add_step(int step, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
   void add_memory(int device, std::int64_t current_bytes);
 
+  /// Takes everything out, for put() of another process's collector of the same devices.
+  [[nodiscard]] HostLog take();
+  /// Adds what was recorded there, with times on the clock of this host, and describes devices that are not described here. Of copies that
+  /// overlap on a lane the later one begins when the earlier one has ended. A step lasts from its first start to its last end, and begins
+  /// when the one before it has ended. Requires: as many devices.
+  void put(const HostLog& log);
+
  private:
+  void put_steps(const std::vector<HostLog::Step>& steps);
   std::vector<TraceDevice> devices_;
   std::mutex mutex_;
   std::vector<std::string> names_;
   std::map<std::string, int> name_index_;
   std::deque<LaneLog> lanes_;
   std::map<std::pair<int, int>, LaneLog*> lane_index_;
-  struct Window {
-    int step;
-    std::chrono::steady_clock::time_point start, end;
-  };
-  std::vector<Window> steps_;
-  struct Memory {
-    std::chrono::steady_clock::time_point time;
-    int device;
-    std::int64_t bytes;
-  };
-  std::vector<Memory> memory_;
+  std::vector<HostLog::Step> steps_;
+  std::vector<HostLog::Memory> memory_;
   std::chrono::steady_clock::time_point started_{};
   std::int64_t started_utc_ns_ = 0;
 };

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <filesystem>
 
+#include "profiler/base/rank.h"
+#include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 
 namespace mptune {
@@ -73,6 +75,8 @@ ShellCommand training_command(const std::string& name, const TrainingSpec& spec,
     if (field.value == &TrainingSpec::model || (of_plan && !plan_file.empty()) || (of_machine && name == "check")) continue;
     command.option(field.option, spec.*field.value);
   }
+  const int ranks = name == "check" ? 1 : ranks_of(split(spec.devices, ','));
+  if (ranks > 1) command.option("--ranks", std::to_string(ranks));
   return command.option("--plan", absolute_path(plan_file));
 }
 

@@ -8,6 +8,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/temporary_folder.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "reports/cli/commands.h"

@@ -11,10 +11,13 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
+#include "profiler/base/rank.h"
+#include "profiler/base/temporary_folder.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "profiler/store/store.h"
+#include "reports/cli/command_ranks.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/option_values.h"
@@ -145,13 +148,14 @@ void obtain_profile(const ProfileCommand& command, const std::optional<Profile>&
   profiler::write_recording(recording, path, false);
 }
 
-Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
+Profiled profile_and_record(const ProfileCommand& command, const RankPlace& place, const Session& session) {
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
   const std::optional<Profile> measured = read_measured(command);
   tuner::DescribedModel model;
   Profiled profiled;
   profiled.plan = chosen_plan(command, session, setup, model);
+  check_ranks(setup.devices, place);
   setup.batch = profiled.plan.global_batch_size();
   profiled.modules = stage_modules(profiled.plan, model.layers);
   const TemporaryFolder folder;
@@ -195,6 +199,7 @@ planner::Json profile_json(const Profiled& profiled, const TraceReport& report, 
   json["overhead"] = {{"step_off_s", profiled.recorded.step_off_s},
                       {"step_on_s", profiled.recorded.step_on_s},
                       {"percent", overhead_percent(profiled.recorded)}};
+  json["clock_error_s"] = std::max(report.clock_error_s, profiled.recorded.clock_error_s);
   json["layers"] = layers_json(*profiled.recording.profile);
   json["cost_jumps"] = cost_jumps_json(*profiled.recording.profile);
   json["slow_kernels"] = slow_kernels_json(*profiled.recording.profile);
@@ -292,6 +297,9 @@ std::vector<std::string> profile_next_lines(const Profiled& profiled, const std:
                              format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded)),
                  style.width);
   }
+  if (ranks_of(profiled.plan.devices) > 1)
+    lines.push_back(
+        fmt::format("the clocks of the ranks are known to each other within {}", format_seconds(profiled.recorded.clock_error_s)));
   lines.push_back("trace   " + path);
   lines.push_back(ShellCommand("mptune plan").file(path).text());
   return lines;
@@ -311,11 +319,11 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   return text + paint(style, Color::bold, next.back()) + "\n";
 }
 
-int run_profile(const ProfileCommand& command, const Session& session) {
+int run_profile(const ProfileCommand& command, const RankPlace& place, const Session& session) {
   const std::string path = output_of(command);
   session.say("profiling " + command.model.model);
   check_output(path, kSqliteMagic, command.output.force, {command.model.model, command.choice.plan, command.step.data, command.measured});
-  const Profiled profiled = profile_and_record(command, session);
+  const Profiled profiled = profile_and_record(command, place, session);
   if (!profiled.recorded.warning.empty()) session.warn(profiled.recorded.warning);
   profiler::write_recording(profiled.recording, path, command.output.force);
   TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
@@ -332,6 +340,7 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("profile", "Measures every layer and link, then records pipelined training steps of one plan");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices, true);
+  add_rank_option(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);
@@ -346,7 +355,12 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
       "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n  mptune profile -- python train.py --epochs "
       "1\n\n" +
       program_recording_help());
-  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
+  app->callback([command, &chosen] {
+    chosen = [command](const Session& session) {
+      return with_ranks(command->devices, command->model.model,
+                        [&](const RankPlace& place) { return run_profile(*command, place, session); });
+    };
+  });
 }
 
 }  // namespace mptune::reports

@@ -15,6 +15,7 @@
 #include "profiler/base/new_file.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/shell_command.h"
+#include "profiler/base/temporary_folder.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/store/store.h"

@@ -4,12 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <set>
 
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
@@ -19,6 +14,7 @@
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
+#include "reports/cli/command_ranks.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/option_values.h"
@@ -31,8 +27,6 @@
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
-#include "tuner/live/interrupt.h"
-#include "tuner/live/rank_launcher.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/trial/plan_failed.h"
 
@@ -40,7 +34,6 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kMostSteps = 50;
-constexpr int kMostLocalRanks = 256;
 
 struct RunCommand {
   ModelOptions model;
@@ -48,7 +41,6 @@ struct RunCommand {
   PlanChoice choice;
   StepOptions step;
   bool names_devices = false;
-  std::string ranks;
   TrainingOptions training;
 };
 
@@ -153,7 +145,7 @@ tuner::TrainingFinished train(const tuner::TrainRequest& request, const std::str
 
 tuner::TrainingFinished train_within_memory(const RunCommand& command, const tuner::TrainRequest& request, const Session& session) {
   try {
-    return train(request, session.silent ? "" : command.training.csv, session);
+    return train(request, command.training.csv, session);
   } catch (const tuner::PlanFailed& failed) {
     if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
       throw ran_out_of_plan(failed, *memory, request.plan, training_spec(command.model, command.devices, command.step));
@@ -262,76 +254,14 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
   session.result(text + (command.training.save.empty() ? "" : "saved   " + printable(command.training.save) + "\n"), json);
 }
 
-/// The words of this command, with the path of the program.
-std::vector<std::string> own_command_line() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  std::vector<std::string> words = split(text.substr(0, text.size() - 1), '\0');
-  words.at(0) = std::filesystem::read_symlink("/proc/self/exe").string();
-  return words;
-}
-
-/// Each rank has a device, and each device a rank.
-void check_ranks(const Plan& plan, const RankPlace& place) {
-  std::set<int> ranks;
-  for (const std::string& device : plan.devices) {
-    if (!names_rank(device) && place.ranks > 1)
-      throw Error(fmt::format("there are {} ranks, and the device does not say which of them has it", place.ranks), device,
-                  fmt::format("put the rank before its name: 0@{}", device));
-    ranks.insert(parse_device(device).rank);
-  }
-  if (*ranks.rbegin() >= place.ranks)
-    throw Error(fmt::format("the plan has devices of {}, and {}", count_text(*ranks.rbegin() + 1, "rank"),
-                            place.ranks == 1 ? "this process was started alone" : "there are " + count_text(place.ranks, "rank")),
-                "--devices", fmt::format("give --ranks {}, or start as many with torchrun", *ranks.rbegin() + 1));
-  const int first_without = static_cast<int>(std::ranges::count_if(ranks, [n = 0](int rank) mutable { return rank == n++; }));
-  if (first_without == place.ranks) return;
-  const bool fewer = first_without > *ranks.rbegin();
-  throw Error(fmt::format("the plan has no device of rank {}", first_without), "--devices",
-              "give each rank a device" + (fewer ? ", or start " + count_text(first_without, "rank") : ""));
-}
-
-/// Throws the error that a rank has printed as JSON.
-[[noreturn]] void throw_error_of(const tuner::RanksEnd& end) {
-  const std::string rank = fmt::format("rank {}", end.rank);
-  const planner::Json printed = planner::Json::parse(end.output, nullptr, /*allow_exceptions=*/false);
-  const auto text = [&](const char* field, const std::string& otherwise) {
-    const auto found = printed.is_object() && printed.contains("error") ? printed["error"].find(field) : planner::Json::const_iterator();
-    return printed.is_object() && printed.contains("error") && found != printed["error"].end() ? found->get<std::string>() : otherwise;
-  };
-  throw Error(text("what", "it has failed"), rank + ", " + text("where", "run"), text("remedy", "start the command again"),
-              static_cast<ExitCode>(end.exit_code));
-}
-
-/// Starts the ranks of this command on this machine. Rank 0 prints the result.
-int start_ranks(const RunCommand& command, int ranks) {
-  const std::vector<std::string> words = own_command_line();
-  std::vector<std::string> of_others = words;
-  of_others.emplace_back("--json");  // for an error that can be told in the words of this command
-  const tuner::RanksEnd end = tuner::run_ranks(words, of_others, ranks, tuner::interrupt_flag());
-  if (end.signal != 0 && tuner::interrupt_flag() == 0)
-    throw Error(fmt::format("rank {} was ended by signal {} ({})", end.rank, end.signal, strsignal(end.signal)), command.model.model,
-                "start the command again; with --checkpoint it goes on from the last checkpoint", ExitCode::environment);
-  if (!end.output.empty()) throw_error_of(end);
-  return end.exit_code;
-}
-
-int run_run(const RunCommand& command, const Session& the_session) {
-  const RankPlace place = rank_place();
-  const auto ranks = static_cast<int>(parse_whole(command.ranks, "--ranks", 1, kMostLocalRanks, 0));
-  if (ranks > 1 && place.ranks == 1) return start_ranks(command, ranks);
-  if (ranks > 0 && ranks != place.ranks)
-    throw Error(fmt::format("{} were started, not {}", count_text(place.ranks, "rank"), ranks), "--ranks", "leave it out under torchrun");
-  Session session = the_session;
-  session.silent = place.rank > 0;
-  session.options.quiet = session.options.quiet || session.silent;
+int run_run(const RunCommand& command, const RankPlace& place, const Session& session) {
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
   tuner::TrainRequest request = training_request(command.training, inputs_of(command));
   const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
   request.setup = chosen.setup;
   request.plan = chosen.file.plan;
-  check_ranks(request.plan, place);
+  check_ranks(request.plan.devices, place);
   const tuner::TrainingFinished finished = train_within_memory(command, request, session);
   check_result(finished, command.model.model);
   show(command, chosen, finished, session);
@@ -346,20 +276,18 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_model_options(*app, command->model);
   add_plan_file_options(*app, command->choice, "train with this plan instead of one from options");
   add_device_options(*app, command->devices);
-  command->devices.ranks = true;
+  add_rank_option(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   add_step_options(*app, command->step);
   add_training_options(*app, command->training);
-  app->add_option("--ranks", command->ranks,
-                  "processes that train together, started here: devices are then named 0@cpu:0,1@cpu:1; default: torchrun's, or one")
-      ->type_name("N")
-      ->group(kDeviceGroup);
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
       "--devices cpu:0,cpu:1 --schedule naive\n  mptune run mlp --devices 0@cpu:0,1@cpu:1 --ranks 2");
   app->callback([command, app, &chosen] {
     command->names_devices = app->count("--devices") > 0;
-    chosen = [command](const Session& session) { return run_run(*command, session); };
+    chosen = [command](const Session& session) {
+      return with_ranks(command->devices, command->model.model, [&](const RankPlace& place) { return run_run(*command, place, session); });
+    };
   });
 }
 

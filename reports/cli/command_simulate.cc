@@ -18,6 +18,7 @@
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
+#include "reports/cli/recordings.h"
 #include "reports/cli/simulate_topology.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/follow_up.h"

@@ -17,6 +17,7 @@
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
 #include "profiler/store/store.h"
+#include "reports/cli/command_ranks.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/fit_errors.h"
 #include "reports/cli/interrupt_watchdog.h"
@@ -297,7 +298,7 @@ std::string command_to_go_on(const Error& error, const tuner::Study& study, doub
   return fmt::format("{} --budget {}s", command, std::ceil(2 * budget_s));
 }
 
-int run_tune(TuneCommand command, const Session& session) {
+int run_tune(TuneCommand command, const RankPlace& place, const Session& session) {
   std::optional<tuner::Study> study = study_of_model(command);
   const double budget_s = parse_budget(command.budget);
   Tuning tuning;
@@ -305,6 +306,7 @@ int run_tune(TuneCommand command, const Session& session) {
   session.say("tuning " + command.model.model + " for " + command.budget);
   tuning.training = training_spec(command.model, command.devices, command.step);
   tuning.setup = make_setup(command.model, command.devices, command.step);
+  check_ranks(tuning.setup.devices, place);
   if (!study) check_folder(command);
   const tuner::TuneOptions stop_rules = checked_before_model(command, tuning.setup);
   const double begun_s = tuner::monotonic_seconds();
@@ -332,6 +334,7 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("tune", "Finds the fastest plan by profile, search and measured trials; resumable");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices, true);
+  add_rank_option(*app, command->devices);
   add_plan_options(*app, command->choice, true);
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);
@@ -353,7 +356,9 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   app->callback([app, command, &chosen] {
     for (const CLI::Option* option : app->get_options())
       if (option->count() > 0) command->given.insert(option->get_name());
-    chosen = [command](const Session& session) { return run_tune(*command, session); };
+    chosen = [command](const Session& session) {
+      return with_ranks(command->devices, command->model.model, [&](const RankPlace& place) { return run_tune(*command, place, session); });
+    };
   });
 }
 

@@ -196,7 +196,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   const std::vector<DeviceSpec>& specs = choice.devices;
   const auto of_rank = std::ranges::find_if(specs, [](const DeviceSpec& device) { return names_rank(device.name); });
   if (of_rank != specs.end() && !devices.ranks)
-    throw Error("only run takes devices of several ranks", of_rank->name,
+    throw Error("only run, profile and tune take devices of several ranks", of_rank->name,
                 "name devices of this process, such as " + without_rank(of_rank->name));
   const std::vector<std::int64_t> caps = memory_caps(devices.memory, specs, choice.pools);
   tuner::TrainingSetup setup;
@@ -208,7 +208,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   setup.input = model.input;
   setup.batch = parse_count(model.batch, "--batch", kMostBatch);
   setup.link = parse_link(devices.link);
-  if (of_rank == specs.end()) setup.whole_machine = whole_machine_device(specs);
+  setup.whole_machine = whole_machine_device(specs);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     setup.devices.push_back(specs[i].name);
     if (caps[i] > 0) setup.memory_bytes[specs[i].name] = caps[i];

@@ -75,7 +75,6 @@ TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& envi
 }
 
 void Session::result(const std::string& text, const planner::Json& json) const {
-  if (silent) return;
   const std::string out = options.json ? dump(json) : finished(style, text);
   begin_result();
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
@@ -86,12 +85,10 @@ void Session::result(const std::string& text, const planner::Json& json) const {
 }
 
 void Session::warn(const std::string& text) const {
-  if (silent) return;
   std::fprintf(stderr, "mptune: warning: %s\n", printable(one_line(text)).c_str());
 }
 
 void Session::say(const std::string& text) const {
-  if (silent) return;
   if (!options.quiet) std::fprintf(stderr, "mptune: %s\n", printable(one_line(text)).c_str());
 }
 
@@ -138,20 +135,6 @@ void write_text_file(const std::string& path, const std::string& text, bool forc
   NewFile file(path);
   file << text;
   file.commit();
-}
-
-TemporaryFolder::TemporaryFolder() : TemporaryFolder(variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR")) {}
-
-TemporaryFolder::TemporaryFolder(const std::string& base) : path_(base + "/mptune-XXXXXX") {
-  if (mkdtemp(path_.data()) == nullptr) {
-    throw Error(std::string("no temporary folder could be made (") + std::strerror(errno) + ")", base,
-                "set TMPDIR, or -o, to a folder that can be written", ExitCode::environment);
-  }
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace mptune::reports

@@ -34,7 +34,6 @@ struct Session {
   GlobalOptions options;
   TextStyle style;
   bool live_progress = false;
-  bool silent = false;  ///< of a rank other than 0: prints nothing
 
   /// The result: `text` for people, made under `style`, or `json` as the only object. Texts of other programs in it, and in what the other
   /// two print, reach the terminal as texts, never as control characters. Throws Error (environment) when stdout can't take it.
@@ -58,19 +57,5 @@ inline constexpr const char* kJsonMagic = "{";
 
 /// Writes a text file, complete or not at all. Throws Error, also for one of the files that the command reads.
 void write_text_file(const std::string& path, const std::string& text, bool force, const std::vector<std::string>& inputs);
-
-/// A folder of this process that is gone when the command ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder();                                  ///< in TMPDIR
-  explicit TemporaryFolder(const std::string& base);  ///< in `base`: for files that are moved to that disk later
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace mptune::reports

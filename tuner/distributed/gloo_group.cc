@@ -10,13 +10,13 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 #include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "tuner/distributed/c10d_store.h"
 #include "tuner/distributed/rank_group.h"
 
 namespace mptune {
@@ -271,15 +271,8 @@ Error error_for_ranks(const std::exception_ptr& exception) {
 std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions& options) {
   const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.patience_s));
   try {
-    c10d::TCPStoreOptions about;
-    about.port = static_cast<std::uint16_t>(place.port);
-    about.isServer = place.rank == 0 && !place.store_runs;
-    about.numWorkers = place.ranks;
-    about.waitWorkers = false;
-    about.timeout = patience;
-    const auto store = c10::make_intrusive<c10d::TCPStore>(place.address, about);
-    // Ranks that are started again meet anew.
-    const auto own = c10::make_intrusive<c10d::PrefixStore>("mptune/" + std::to_string(place.attempt), store);
+    const StoreRole role = place.rank == 0 && !place.store_runs ? StoreRole::server : StoreRole::client;
+    const auto own = c10::make_intrusive<c10d::PrefixStore>("group " + options.name, open_c10d_store(place, role, patience));
     return std::make_shared<GlooGroup>(place, own, network_for(place.address), options.patience_s);
   } catch (const std::exception& error) {
     throw Error("the ranks did not meet: " + first_line(error.what()),

@@ -38,6 +38,7 @@ class RankGroup {
 [[nodiscard]] Error error_for_ranks(const std::exception_ptr& exception);
 
 struct RankOptions {
+  std::string name = {};    ///< of the group: groups of other names do not meet, and live and end apart from each other
   double patience_s = 600;  ///< how long another rank may say nothing while this one waits for it, and for all of them to start
 };
 

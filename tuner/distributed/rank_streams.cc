@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -10,7 +11,9 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr std::int64_t kMark = 64;           // in front of the tensors: whether the layout has changed; as long as tensors are aligned
+constexpr std::int64_t kMark =
+    64;  // in front of the tensors: whether the layout has changed, when they were sent; as long as tensors are aligned
+constexpr std::int64_t kTimeInMark = 8;
 constexpr std::size_t kMostKinds = 1 << 12;  // then all are forgotten, on both sides
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 28;
 
@@ -51,7 +54,7 @@ TensorLayout RankStreams::receive_layout(int from, int tag) {
   return layout_from({numbers.const_data_ptr<std::int64_t>(), numbers.const_data_ptr<std::int64_t>() + count});
 }
 
-void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors) {
+void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors, Time sent) {
   Layouts& layouts = layouts_of(true, to, tag);
   forget_many(layouts);
   TensorLayout layout = layout_of(tensors);
@@ -66,11 +69,13 @@ void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at:
   if (first) send_layout(to, tag, layout);
   at::Tensor message = bytes_for(kMark + layout.bytes);
   std::fill_n(message.data_ptr<std::uint8_t>(), kMark, std::uint8_t{0});
+  const Time::rep ticks = sent.time_since_epoch().count();
+  std::memcpy(message.data_ptr<std::uint8_t>() + kTimeInMark, &ticks, sizeof ticks);
   pack(tensors, layout, message, kMark);
   group_->send(to, tag, std::move(message));
 }
 
-std::vector<at::Tensor> RankStreams::receive(int from, int tag, std::int64_t kind) {
+RankStreams::Received RankStreams::receive_message(int from, int tag, std::int64_t kind) {
   Layouts& layouts = layouts_of(false, from, tag);
   forget_many(layouts);
   auto known = layouts.find(kind);
@@ -82,22 +87,32 @@ std::vector<at::Tensor> RankStreams::receive(int from, int tag, std::int64_t kin
     message = bytes_for(kMark + known->second.bytes);
     group_->receive(from, tag, message);
   }
-  return unpack(known->second, message, kMark);
+  Time::rep ticks = 0;
+  std::memcpy(&ticks, message.const_data_ptr<std::uint8_t>() + kTimeInMark, sizeof ticks);
+  return {unpack(known->second, message, kMark), Time(Time::duration(ticks))};
+}
+
+std::vector<at::Tensor> RankStreams::exchange_tensors(int tag, const at::Tensor& own) {
+  for (int other = 0; other < group_->size(); ++other)
+    if (other != group_->rank()) send(other, tag, 0, {own});
+  std::vector<at::Tensor> all;
+  for (int other = 0; other < group_->size(); ++other) all.push_back(other == group_->rank() ? own : receive(other, tag, 0).at(0));
+  return all;
 }
 
 std::vector<std::vector<double>> RankStreams::exchange(int tag, const std::vector<double>& own) {
-  const at::Tensor numbers = at::tensor(at::ArrayRef<double>(own), at::kDouble);
-  for (int other = 0; other < group_->size(); ++other)
-    if (other != group_->rank()) send(other, tag, 0, {numbers});
-  std::vector<std::vector<double>> all(as_index(group_->size()));
-  for (int other = 0; other < group_->size(); ++other) {
-    if (other == group_->rank()) {
-      all[as_index(other)] = own;
-      continue;
-    }
-    const at::Tensor theirs = receive(other, tag, 0).at(0);
-    all[as_index(other)].assign(theirs.const_data_ptr<double>(), theirs.const_data_ptr<double>() + theirs.numel());
-  }
+  std::vector<std::vector<double>> all;
+  for (const at::Tensor& numbers : exchange_tensors(tag, at::tensor(at::ArrayRef<double>(own), at::kDouble)))
+    all.emplace_back(numbers.const_data_ptr<double>(), numbers.const_data_ptr<double>() + numbers.numel());
+  return all;
+}
+
+std::vector<std::string> RankStreams::exchange_texts(int tag, const std::string& own) {
+  at::Tensor bytes = bytes_for(static_cast<std::int64_t>(own.size()));
+  std::copy(own.begin(), own.end(), reinterpret_cast<char*>(bytes.data_ptr<std::uint8_t>()));
+  std::vector<std::string> all;
+  for (const at::Tensor& text : exchange_tensors(tag, bytes))
+    all.emplace_back(reinterpret_cast<const char*>(text.const_data_ptr<std::uint8_t>()), text.nbytes());
   return all;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,14 +24,25 @@ class RankStreams {
  public:
   explicit RankStreams(std::shared_ptr<RankGroup> group) : group_(std::move(group)) {}
 
-  [[nodiscard]] RankGroup& group() { return *group_; }
-  /// Of host memory. Copies the tensors, and does not wait for the receiver.
-  void send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors);
+  [[nodiscard]] RankGroup& group() const { return *group_; }
+  using Time = std::chrono::steady_clock::time_point;
+  struct Received {
+    std::vector<at::Tensor> tensors;
+    Time sent;  ///< on the sender's clock
+  };
+
+  /// Of host memory. Copies the tensors, and does not wait for the receiver. `sent` travels with them.
+  void send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors, Time sent = {});
   /// Waits. The tensors are allocated by the calling thread. Throws what RankGroup::receive() throws.
-  [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind);
+  [[nodiscard]] Received receive_message(int from, int tag, std::int64_t kind);
+  [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind) { return receive_message(from, tag, kind).tensors; }
 
   /// Every rank gives numbers, and gets those of all, by rank. `tag`: of this use alone. Throws what RankGroup::receive() throws.
   [[nodiscard]] std::vector<std::vector<double>> exchange(int tag, const std::vector<double>& own);
+  /// The same of a text.
+  [[nodiscard]] std::vector<std::string> exchange_texts(int tag, const std::string& own);
+  /// The same of a tensor.
+  [[nodiscard]] std::vector<at::Tensor> exchange_tensors(int tag, const at::Tensor& own);
 
  private:
   using Layouts = std::map<std::int64_t, TensorLayout>;  ///< by kind

@@ -76,6 +76,7 @@ class SeriesRun {
       if (const auto* step = std::get_if<StepTimed>(&reply)) take(*step, entries);
       if (const auto* disturbed = std::get_if<RoundsDisturbed>(&reply)) take(*disturbed);
       if (const auto* done = std::get_if<EntryFinished>(&reply)) take(*done, entries);
+      if (std::holds_alternative<RanksLost>(reply)) return drop_running_round(entries);
     }
   }
 
@@ -141,7 +142,11 @@ class SeriesRun {
     trials_[entry].outcome = outcome_of(end);
     out_of_time_ = wait_.limits.ends_s > 0 && monotonic_seconds() >= wait_.limits.ends_s;
     if (out_of_time_) return;
-    // The remaining plans repeat the round that was cut short.
+    drop_running_round(entries);
+  }
+
+  /// The remaining plans repeat the round that was cut short.
+  void drop_running_round(const std::vector<int>& entries) {
     for (const int other : entries) drop_round(samples_[as_index(other)]);
   }
 

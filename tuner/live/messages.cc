@@ -40,7 +40,7 @@ MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latenc
 MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices); f("pools", v.pools);
               f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
               f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
-              f("sleep_profile", v.sleep_profile);)
+              f("sleep_profile", v.sleep_profile); f("rank_call", v.rank_call);)
 MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.position); f("started", v.started);)
 MPTUNE_FIELDS(Samples, f("values", v.values);)
 MPTUNE_FIELDS(Prediction, f("step_s", v.step_s); f("lower_bound_s", v.lower_bound_s); f("peak_bytes", v.peak_bytes);
@@ -75,6 +75,10 @@ MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
+MPTUNE_FIELDS(StoreRequest, f("setup", v.setup);)
+MPTUNE_FIELDS(ServeRequest, f("setup", v.setup);)
+MPTUNE_FIELDS(EndRanksRequest, f("setup", v.setup); f("exit_code", v.exit_code);)
+
 MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libtorch", v.libtorch); f("cuda", v.cuda);)
 MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
 MPTUNE_FIELDS(Warned, f("text", v.text);)
@@ -90,7 +94,7 @@ MPTUNE_FIELDS(DisturbedRounds, f("first", v.first); f("last", v.last); f("distur
 MPTUNE_FIELDS(RoundsDisturbed, f("rounds", v.rounds);)
 MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
 MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
-              f("warning", v.warning);)
+              f("warning", v.warning); f("clock_error_s", v.clock_error_s);)
 MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s); f("epoch", v.epoch); f("samples", v.samples);
               f("steps", v.steps); f("learning_rate", v.learning_rate);)
 MPTUNE_FIELDS(EpochFinished, f("epoch", v.epoch); f("step", v.step); f("loss", v.loss); f("validation_loss", v.validation_loss);
@@ -107,6 +111,10 @@ MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_o
               f("only_measures", v.only_measures); f("difference", v.difference); f("remedy", v.remedy);)
 MPTUNE_FIELDS(CheckResult, f("samples", v.samples); f("microbatch_sizes", v.microbatch_sizes); f("parts", v.parts);)
 MPTUNE_FIELDS(Checked, f("result", v.result);)
+MPTUNE_FIELDS(RanksLost, (void)f; (void)v;)
+MPTUNE_FIELDS(StoreOpen, (void)f; (void)v;)
+MPTUNE_FIELDS(Serving, (void)f; (void)v;)
+MPTUNE_FIELDS(NothingToServe, f("exit_code", v.exit_code);)
 MPTUNE_FIELDS(Done, (void)f; (void)v;)
 MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);
               f("outcome", v.outcome);)
@@ -117,14 +125,15 @@ template <class T>
 struct Names;
 template <>
 struct Names<Request> {
-  static constexpr const char* kAll[] = {"describe", "measure", "series", "record", "train", "doctor", "check"};
+  static constexpr const char* kAll[] = {"describe", "measure", "series", "record", "train",
+                                         "doctor",   "check",   "store",  "serve",  "end_ranks"};
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {"hello",          "progress",          "warned",         "described", "step_started",
-                                         "step_timed",     "rounds_disturbed",  "entry_finished", "recorded",  "trained",
-                                         "epoch_finished", "training_finished", "findings",       "checked",   "done",
-                                         "failed"};
+  static constexpr const char* kAll[] = {"hello",          "progress",          "warned",           "described", "step_started",
+                                         "step_timed",     "rounds_disturbed",  "entry_finished",   "recorded",  "trained",
+                                         "epoch_finished", "training_finished", "findings",         "checked",   "ranks_lost",
+                                         "store_open",     "serving",           "nothing_to_serve", "done",      "failed"};
 };
 template <>
 struct Names<Outcome> {

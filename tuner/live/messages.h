@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 15;
+inline constexpr int kProtocolVersion = 16;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -78,7 +78,23 @@ struct CheckRequest {
   std::optional<Plan> plan;  ///< checked as well, and its micro-batches are those that are compared
   double budget_s = 0;       ///< comparisons that have not begun by then are left out; 0: no limit
 };
-using Request = std::variant<DescribeRequest, MeasureRequest, SeriesRequest, RecordRequest, TrainRequest, DoctorRequest, CheckRequest>;
+// Of several ranks: the worker of rank 0 takes a request whose devices name ranks and leaves it in the store for those of the others.
+
+/// Runs the store where the ranks of torchrun's variables meet, says StoreOpen, and goes on until it is killed.
+struct StoreRequest {
+  TrainingSetup setup;  ///< empty
+};
+/// On another rank than 0: waits for the request with this number, or for the last one's end, and does its part of it.
+struct ServeRequest {
+  TrainingSetup setup;  ///< `rank_call` only
+};
+/// Tells the other ranks that there are no more requests, and how the command ended.
+struct EndRanksRequest {
+  TrainingSetup setup;  ///< empty
+  int exit_code = 0;
+};
+using Request = std::variant<DescribeRequest, MeasureRequest, SeriesRequest, RecordRequest, TrainRequest, DoctorRequest, CheckRequest,
+                             StoreRequest, ServeRequest, EndRanksRequest>;
 
 // ---- from the worker ----
 
@@ -134,12 +150,15 @@ struct EntryFinished {
   int entry = 0;
   Outcome outcome;
 };
+/// Another rank's worker has ended. The entries that are not finished need a new worker on every rank.
+struct RanksLost {};
 struct Recorded {
   double step_off_s = 0;
   double step_on_s = 0;
   std::vector<std::int64_t> peak_bytes;
-  Samples step_s;       ///< unrecorded steps
-  std::string warning;  ///< what the recording lacks and why, "" for nothing
+  Samples step_s;            ///< unrecorded steps
+  std::string warning;       ///< what the recording lacks and why, "" for nothing
+  double clock_error_s = 0;  ///< of several ranks: how far their clocks may be apart in the trace
 };
 /// One training step is done.
 struct Trained {
@@ -184,6 +203,14 @@ struct Findings {
 struct Checked {
   CheckResult result;
 };
+/// Other ranks can reach the store.
+struct StoreOpen {};
+/// The request that was waited for has come, and is being worked on.
+struct Serving {};
+/// No more requests come; the command ended with this code.
+struct NothingToServe {
+  int exit_code = 0;
+};
 /// The request is done; the worker exits 0.
 struct Done {};
 /// The request failed with an Error; the worker exits with its code. A plan that fails within a series is an EntryFinished instead.
@@ -195,7 +222,7 @@ struct Failed {
   std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
 using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, RoundsDisturbed, EntryFinished, Recorded, Trained,
-                           EpochFinished, TrainingFinished, Findings, Checked, Done, Failed>;
+                           EpochFinished, TrainingFinished, Findings, Checked, RanksLost, StoreOpen, Serving, NothingToServe, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -14,8 +14,10 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
+#include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
@@ -78,6 +80,20 @@ std::string own_folder() {
   return program.substr(0, program.find_last_of('/'));
 }
 
+/// Ranks serve the requests that name devices of theirs in the order in which rank 0 makes them.
+Request numbered(Request request) {
+  static int next = 0;
+  std::visit(
+      [](auto& any) {
+        using Asked = std::remove_cvref_t<decltype(any)>;
+        constexpr bool is_shared = std::is_same_v<Asked, MeasureRequest> || std::is_same_v<Asked, SeriesRequest> ||
+                                   std::is_same_v<Asked, RecordRequest> || std::is_same_v<Asked, TrainRequest>;
+        if (is_shared && std::ranges::any_of(any.setup.devices, names_rank)) any.setup.rank_call = next++;
+      },
+      request);
+  return request;
+}
+
 }  // namespace
 
 std::string find_worker() {
@@ -106,7 +122,7 @@ struct WorkerProcess::Impl {
       : program(std::move(name)),
         watch(std::move(wait)),
         process(spawn_worker(program, watch.descriptor())),
-        request(encode(asked) + "\n") {}
+        request(encode(numbered(asked)) + "\n") {}
 
   std::string program;
   WorkerWatch watch;

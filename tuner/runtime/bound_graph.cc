@@ -241,9 +241,10 @@ MailboxChannel::Direction BoundGraph::direction(int source, int destination, int
   };
   if (is_here(source) && is_here(destination)) return {lane(source, destination), &doorbell(destination)};
   if (is_here(destination)) return {lane(kHostMemory, destination), &doorbell(destination)};
-  return {lane(source, kHostMemory), nullptr, [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors) {
+  return {lane(source, kHostMemory), nullptr,
+          [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors, MailboxChannel::Time began) {
             assert(message.gradient == gradient);
-            ranks_->send(to, tag, kind_of_message(message), tensors);
+            ranks_->send(to, tag, kind_of_message(message), tensors, began);
           }};
 }
 

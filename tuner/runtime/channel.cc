@@ -49,17 +49,24 @@ void MailboxChannel::send(MessageTag tag, Tensors tensors) {
   lane == nullptr ? deliver(tag, {std::move(tensors), nullptr}) : copy(*lane, tag, std::move(tensors));
 }
 
-void MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors) {
+void MailboxChannel::observe(MessageTag tag, const Tensors& tensors, Time began, Time ended) const {
+  if (!observer_) return;
+  std::int64_t bytes = 0;
+  for (const at::Tensor& copy : tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
+  observer_(tag, bytes, began, ended);
+}
+
+void MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent) {
   Places places(tensors);
   if (places.empty()) return deliver(tag, {std::move(tensors), nullptr});
   tensors = places.take();
   lane.copy(
       std::move(tensors),
-      [this, tag, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
-        std::int64_t bytes = 0;
-        for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
+      [this, tag, sent, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
+        if (direction_of(tag).elsewhere)
+          return send_elsewhere(tag, {places.placed(arrival.tensors), std::move(arrival.there)}, arrival.began);
         // The observer is called before delivery: the receiver may end the step as soon as it has its input.
-        if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
+        observe(tag, arrival.tensors, sent.value_or(arrival.began), arrival.ended);
         deliver(tag, {places.placed(arrival.tensors), std::move(arrival.there)});
       },
       [this](std::exception_ptr error) { failed_(std::move(error)); });
@@ -67,20 +74,22 @@ void MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tens
 
 void MailboxChannel::deliver(MessageTag tag, Message message) {
   const Direction& direction = direction_of(tag);
-  if (direction.elsewhere) {
-    wait_for(message.there);
-    return direction.elsewhere(tag, std::move(message.tensors));
-  }
+  if (direction.elsewhere) return send_elsewhere(tag, std::move(message), profiler::SteadyClock::now());
   Slot& slot = slot_of(tag);
   slot.message = std::move(message);
   slot.arrived = true;
   direction.receiver->ring();
 }
 
-void MailboxChannel::arrive(MessageTag tag, Tensors tensors) {
-  profiler::CopyLane* lane = direction_of(tag).lane;
-  if (lane == nullptr) return deliver(tag, {std::move(tensors), nullptr});
-  copy(*lane, tag, std::move(tensors));
+void MailboxChannel::send_elsewhere(MessageTag tag, Message message, Time began) {
+  wait_for(message.there);
+  direction_of(tag).elsewhere(tag, std::move(message.tensors), began);
+}
+
+void MailboxChannel::arrive(MessageTag tag, Tensors tensors, Time began) {
+  if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) return copy(*lane, tag, std::move(tensors), began);
+  if (observer_) observe(tag, Places(tensors).take(), began, profiler::SteadyClock::now());
+  deliver(tag, {std::move(tensors), nullptr});
 }
 
 Message MailboxChannel::receive(MessageTag tag) {

@@ -53,13 +53,14 @@ class Channel {
 /// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy. One end may be in another process.
 class MailboxChannel final : public Channel {
  public:
+  using Time = profiler::SteadyClock::time_point;
   /// One direction. Both pointers outlive the channel.
   struct Direction {
     profiler::CopyLane* lane = nullptr;  ///< null: both ends are on one device, or the sender is elsewhere
     profiler::Doorbell* receiver =
         nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel(); null: it is elsewhere
-    /// Where the receiver is in another process: sends to it, in the thread that copied. Else empty.
-    std::function<void(MessageTag, Tensors)> elsewhere = nullptr;
+    /// Where the receiver is in another process: sends to it, in the thread that copied. Else empty. `began`: when the message began.
+    std::function<void(MessageTag, Tensors, Time began)> elsewhere = nullptr;
   };
   /// `failed` gets the error of a failed copy, in the thread that copied.
   MailboxChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed);
@@ -70,12 +71,12 @@ class MailboxChannel final : public Channel {
   [[nodiscard]] bool arrived(MessageTag tag) override;
   void cancel() override;
   void reset() override;
-  /// A message that was sent in another process has come. One thread for a direction.
-  void arrive(MessageTag tag, Tensors tensors);
+  /// A message that was sent in another process has come, at `began` on that one's clock. One thread for a direction.
+  void arrive(MessageTag tag, Tensors tensors, Time began);
 
-  /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only.
-  using Observer =
-      std::function<void(MessageTag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended)>;
+  /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only. A message between processes is one
+  /// copy, which the receiver observes: `began` is on the sender's clock.
+  using Observer = std::function<void(MessageTag, std::int64_t bytes, Time began, Time ended)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
@@ -86,8 +87,11 @@ class MailboxChannel final : public Channel {
   };
   [[nodiscard]] const Direction& direction_of(MessageTag tag) const { return directions_[tag.gradient ? 1 : 0]; }
   [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
-  void copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors);
+  /// `sent`: of a message of another process.
+  void copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent = {});
+  void observe(MessageTag tag, const Tensors& tensors, Time began, Time ended) const;
   void deliver(MessageTag tag, Message message);
+  void send_elsewhere(MessageTag tag, Message message, Time began);
 
   std::array<Direction, 2> directions_;  ///< forward, backward
   std::function<void(std::exception_ptr)> failed_;

@@ -77,10 +77,10 @@ void RankReceivers::loop(Receiver& receiver) {
 void RankReceivers::receive(const Receiver& receiver) {
   try {
     for (const auto& [link, tag] : receiver.of_step) {
-      Tensors tensors =
-          graph_.ranks()->receive(graph_.rank_of(receiver.source), link->tag + (tag.gradient ? 1 : 0), graph_.kind_of_message(tag));
+      RankStreams::Received message =
+          graph_.ranks()->receive_message(graph_.rank_of(receiver.source), link->tag + (tag.gradient ? 1 : 0), graph_.kind_of_message(tag));
       // A stage that owes no gradient sends nothing in its place: the front one does not wait for it.
-      if (!tensors.empty()) link->channel->arrive(tag, std::move(tensors));
+      if (!message.tensors.empty()) link->channel->arrive(tag, std::move(message.tensors), message.sent);
     }
   } catch (...) {
     (void)graph_.fail(std::current_exception());

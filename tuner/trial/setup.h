@@ -29,6 +29,7 @@ struct TrainingSetup {
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow
+  int rank_call = 0;          ///< which of the requests this is that several ranks work on, from 0
   bool operator==(const TrainingSetup&) const = default;
 };
 

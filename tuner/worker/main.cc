@@ -17,6 +17,7 @@
 #include "profiler/device/cpu_allocator.h"
 #include "tuner/live/worker_death.h"
 #include "tuner/trial/plan_failed.h"
+#include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 
 namespace {
@@ -55,6 +56,10 @@ struct Dispatch {
   void operator()(const TrainRequest& request) const { train(request, reply); }
   void operator()(const DoctorRequest& request) const { diagnose(request, reply); }
   void operator()(const CheckRequest& request) const { check(request, reply); }
+  void operator()(const StoreRequest& request) const { keep_store(request, reply); }
+  void operator()(const ServeRequest& request) const { serve(request, reply, run_for_rank_0); }
+  void operator()(const EndRanksRequest& request) const { end_ranks(request, reply); }
+  static void run_for_rank_0(const Request& request);
 };
 
 /// Runs before the request uses LibTorch. Missing devices are reported when the device is made.
@@ -66,6 +71,13 @@ void prepare(const TrainingSetup& setup) {
     prepare_gpus();
   } catch (const Error&) {
   }
+}
+
+/// What rank 0 wants to know comes from its own worker.
+void Dispatch::run_for_rank_0(const Request& request) {
+  std::visit([](const auto& any) { prepare(any.setup); }, request);
+  const Replies nobody = [](const Reply&) {};
+  std::visit(Dispatch{nobody}, request);
 }
 
 std::string first_line(const std::string& text) {

@@ -2,12 +2,14 @@
 
 #include "planner/plan_file.h"
 #include "profiler/base/activity.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "profiler/base/index.h"
 #include "profiler/base/machine.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/measure/measure.h"
 #include "profiler/store/store.h"
+#include "tuner/worker/rank_recording.h"
+#include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 #include "tuner/worker/step_recorder.h"
 
@@ -25,44 +27,32 @@ std::string warning_of(const StepRecorder& recorder) {
   return "GPUs are shown as the host gave them work, not as they worked (" + recorder.refusal() + ")";
 }
 
-}  // namespace
-
-void measure(const MeasureRequest& request, const Replies& reply) {
-  TrainingSetup real = request.setup;
-  real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
-  const Model model = model_of(real).model;
-  profiler::MeasureOptions options;
-  for (const std::string& pool : real.pools) options.pools.push_back(parse_pool(pool));
-  options.devices = profiler::measured_devices(parse_device_names(real.devices), options.pools);
-  options.whole_machine = real.whole_machine;
-  options.link = real.link;
-  for (const DeviceSpec& device : options.devices) {
-    const auto cap = real.memory_bytes.find(device.name);
-    options.memory_bytes.push_back(cap == real.memory_bytes.end() ? 0 : cap->second);
+/// What all ranks have recorded, on rank 0's clock; on the other ranks an empty trace.
+Trace trace_of_ranks(StepRecorder& recorder, const TrainingRun& run, const std::vector<RankClock>& clocks, int rank) {
+  const std::vector<Tensors> logs = run.pipeline().on_first_rank(message_of(recorder.host().take()));
+  if (rank > 0) return {};
+  std::vector<int> rank_of_device;
+  for (const DeviceSpec& device : parse_device_names(run.pipeline().plan().devices)) rank_of_device.push_back(device.rank);
+  for (int r = 0; r < static_cast<int>(logs.size()); ++r) {
+    HostLog log = log_from(logs[as_index(r)]);
+    set_to_first_clock(log, r, clocks, rank_of_device);
+    recorder.host().put(log);
   }
-  options.batch = batch_size_of(real, model);
-  options.optimizer = real.optimizer;
-  options.budget_s = request.budget_s;
-  options.keeps_budget = true;
-  options.channels_last = request.channels_last;
-  options.replaced_kernels = request.replaced_kernels;
-  options.threads = request.threads;
-  options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
-  options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
-  profiler::Recording recording;
-  recording.profile = profiler::measure_profile(model, batch_of(real, model), options);
-  recording.environment = machine_to_json(this_machine());
-  profiler::write_recording(recording, request.path, /*force=*/true);
+  return recorder.stop();
 }
 
-namespace {
+std::unique_ptr<profiler::GpuCollector> no_gpus_of_ranks(std::vector<TraceDevice> devices) {
+  throw Error("GPUs are not recorded where several ranks are", devices.front().name,
+              "record each rank with Nsight Systems and merge the files with mptune import", ExitCode::environment);
+}
 
-Recorded record_on(const Devices& devices, const RecordRequest& request, const Replies& reply) {
+Recorded record_on(const Devices& devices, const RecordRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
+  const int rank = ranks ? ranks->rank() : 0;
   profiler::Recording recording;
-  if (!request.profile_path.empty()) recording = profiler::read_recording(request.profile_path);
+  if (!request.profile_path.empty() && rank == 0) recording = profiler::read_recording(request.profile_path);
   Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
-  TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
+  TrainingRun run(request.setup, std::move(model), request.plan, batch, devices, ranks);
   // Numbers that are none take other times than those of training.
   if (!std::isfinite(run.step().loss))
     throw Error("the loss of the first step is not finite", request.setup.model,
@@ -71,7 +61,8 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
 
   std::vector<TraceDevice> described;
   for (TraceDevice& device : run.pipeline().trace_devices()) described.push_back(capped(std::move(device), request.setup));
-  StepRecorder recorder(described);
+  StepRecorder recorder(described, ranks ? no_gpus_of_ranks : profiler::make_gpu_collector);
+  RankClockWatch clocks(ranks);
   Samples off, on;
   const auto plain_step = [&](int i) { off.values.push_back({run.step().seconds, i, 0, 0}); };
   const auto recorded_step = [&](int i) {
@@ -98,21 +89,27 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
       recorded_step(i);
     }
   }
-  recording.trace = recorder.stop();
+  const std::vector<RankClock> rank_clocks = clocks.stop();
+  const std::vector<std::int64_t> peak_bytes = peaks_of(run.pipeline());
+  recording.trace = ranks ? trace_of_ranks(recorder, run, rank_clocks, rank) : recorder.stop();
+  if (rank > 0) return {};
   recording.plan_json = plan_to_json(request.plan, {});
   recording.environment = machine_to_json(this_machine());
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
   const Activity activity("writing", request.path, kPatienceOfLoading);
   profiler::write_recording(recording, request.path, /*force=*/true);
-  return {recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)};
+  return {recording.step_off_s, recording.step_on_s, peak_bytes, off, warning_of(recorder), clock_error_s(rank_clocks)};
 }
 
 }  // namespace
 
 void record(const RecordRequest& request, const Replies& reply) {
-  const Devices devices = devices_of(request.plan);
-  run_plan(devices, request.setup, [&] { reply(record_on(devices, request, reply)); });
+  const std::shared_ptr<RankGroup> ranks = ranks_for(request);
+  for_ranks(ranks, [&] {
+    const Devices devices = devices_of(request.plan, ranks.get());
+    run_plan(devices, request.setup, [&] { reply(record_on(devices, request, ranks, reply)); });
+  });
 }
 
 }  // namespace mptune::tuner

@@ -40,6 +40,9 @@ using Devices = std::vector<std::shared_ptr<Device>>;
 /// The device among these that refused an allocation, the size, and the device's cap. The name is "" where none refused any.
 [[nodiscard]] OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup);
 
+/// Of all devices of the plan, whichever rank has them.
+[[nodiscard]] std::vector<std::int64_t> peaks_of(const Pipeline& pipeline);
+
 /// How long files may take, and models to be built from them [s].
 inline constexpr double kPatienceOfLoading = 300;
 

@@ -13,8 +13,8 @@ std::vector<int> cores_of(const Series& series) {
   for (const Series::Entry& entry : series.entries) {
     for (const std::string& device : entry.plan.devices)
       if (device_kind(device) == DeviceSpec::Kind::cpu) {
-        const std::vector<int> of_device = parse_device(device).cores;
-        cores.insert(of_device.begin(), of_device.end());
+        const DeviceSpec spec = parse_device(device);
+        if (spec.rank == 0) cores.insert(spec.cores.begin(), spec.cores.end());
       }
   }
   return {cores.begin(), cores.end()};

@@ -10,7 +10,7 @@
 
 namespace mptune::tuner {
 
-/// Cores of the CPU devices of a series' plans, ascending.
+/// Cores of the CPU devices of a series' plans, of rank 0's where there are ranks, ascending.
 [[nodiscard]] std::vector<int> cores_of(const Series& series);
 
 /// Notices what disturbs the rounds of a series: other programs and machines on its cores, a clock that falls. Without cores, or where the

@@ -8,8 +8,10 @@
 #include "profiler/base/index.h"
 #include "profiler/model/autocast_scope.h"
 #include "tuner/runtime/check_operation.h"
+#include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 #include "tuner/worker/round_watch.h"
+#include "tuner/worker/series_ranks.h"
 
 namespace mptune::tuner {
 
@@ -18,11 +20,13 @@ namespace {
 /// One plan of a series, from its construction to its outcome.
 class Contender {
  public:
-  Contender(const TrainingSetup& setup, const Plan& plan) : setup_(setup), plan_(plan) {}
+  Contender(const TrainingSetup& setup, const Plan& plan, int entry, SeriesRanks& ranks)
+      : setup_(setup), plan_(plan), entry_(entry), ranks_(ranks) {}
 
   /// A step; empty when the plan failed, and then outcome() says why.
   std::optional<StepResult> step() {
     std::optional<StepResult> result;
+    ranks_.tell(SeriesWork::step, entry_);
     attempt([&] {
       const TrainingRun::Step taken = run_->step();
       skipped_ = taken.skipped;
@@ -38,12 +42,14 @@ class Contender {
   }
 
   void build(const Batch& batch) {
+    ranks_.tell(SeriesWork::build, entry_);
     attempt([&] {
       Model model = model_of(setup_).model;
       has_batch_statistics_ = false;
       for (const ModelLayer& layer : model.layers()) has_batch_statistics_ = has_batch_statistics_ || layer.layer->has_batch_statistics();
-      devices_ = devices_of(plan_);
-      run_ = std::make_unique<TrainingRun>(setup_, std::move(model), plan_, batch, devices_);
+      own_ranks_ = ranks_for_part(setup_, entry_);
+      devices_ = devices_of(plan_, own_ranks_.get());
+      run_ = std::make_unique<TrainingRun>(setup_, std::move(model), plan_, batch, devices_, own_ranks_);
     });
   }
 
@@ -53,6 +59,7 @@ class Contender {
     const double allowed = std::max(kRounding, 8 * epsilon_of(profiler::computed_type(plan_.options.precision)));
     if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= allowed * std::max(1.0, std::abs(loss))) return;
     outcome_ = WrongResult{"first loss " + std::to_string(measured_.loss) + " instead of " + std::to_string(loss)};
+    ranks_.tell(SeriesWork::drop, entry_);
     drop();
   }
 
@@ -64,38 +71,53 @@ class Contender {
 
   [[nodiscard]] Outcome finish() {
     if (!run_) return outcome_;
-    measured_.peak_bytes = run_->pipeline().peak_bytes();
+    ranks_.tell(SeriesWork::finish, entry_);
+    measured_.peak_bytes = peaks_of(run_->pipeline());
     return measured_;
-  }
-
- private:
-  /// The one place where an exception of a plan becomes an outcome. An Error of the machine or the user is passed on.
-  void attempt(const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const c10::OutOfMemoryError&) {
-      outcome_ = out_of_memory_on(devices_, setup_);
-      drop();
-    } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      outcome_ = Infeasible{text.substr(0, text.find('\n'))};
-      drop();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      outcome_ = Infeasible{error.what()};
-      drop();
-    }
   }
 
   /// A failed plan holds no memory while the others run on.
   void drop() {
     run_.reset();
     devices_.clear();
+    own_ranks_.reset();
+  }
+
+ private:
+  /// An Error of the machine or the user is passed on, on all ranks.
+  void attempt(const std::function<void()>& work) {
+    const SeriesRanks::End end = ranks_.agree(end_of(work));
+    if (const auto* error = std::get_if<std::exception_ptr>(&end)) std::rethrow_exception(*error);
+    if (const auto* outcome = std::get_if<Outcome>(&end)) {
+      outcome_ = *outcome;
+      drop();
+    }
+  }
+
+  /// The one place where an exception of a plan becomes an outcome.
+  SeriesRanks::End end_of(const std::function<void()>& work) {
+    try {
+      for_ranks(own_ranks_, work);
+    } catch (const c10::OutOfMemoryError&) {
+      return Outcome(out_of_memory_on(devices_, setup_));
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      return Outcome(Infeasible{text.substr(0, text.find('\n'))});
+    } catch (const Error&) {
+      return std::current_exception();
+    } catch (const RanksGivenUp&) {
+      return std::current_exception();
+    } catch (const std::exception& error) {
+      return Outcome(Infeasible{error.what()});
+    }
+    return {};
   }
 
   TrainingSetup setup_;
   Plan plan_;
+  int entry_;
+  SeriesRanks& ranks_;
+  std::shared_ptr<RankGroup> own_ranks_;          ///< of this plan: it may fail while others run on
   std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run is: building it may fail
   std::unique_ptr<TrainingRun> run_;
   bool has_batch_statistics_ = false;
@@ -143,15 +165,10 @@ void run_round(std::vector<Contender>& contenders, int round, const std::functio
   }
 }
 
-}  // namespace
-
-void run_series(const SeriesRequest& request, const Replies& reply) {
+/// Warm-up and rounds, on rank 0.
+void lead_series(const SeriesRequest& request, std::vector<Contender>& contenders, const Batch& batch, const Replies& reply) {
   const Series& series = request.series;
-  const Batch batch = batch_of(request.setup, model_of(request.setup).model);
-  std::vector<Contender> contenders;
-  for (const Series::Entry& entry : series.entries) contenders.emplace_back(request.setup, entry.plan);
   warm_up(contenders, series, batch, reply);
-
   const auto elapsed = [&] { return monotonic_seconds() - request.started_s; };
   RoundWatch watch(cores_of(series));
   double longest = 0;
@@ -167,6 +184,51 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
   }
   for (int i = 0; i < static_cast<int>(contenders.size()); ++i)
     if (contenders[as_index(i)].alive()) reply(EntryFinished{i, contenders[as_index(i)].finish()});
+}
+
+/// On other ranks: what rank 0 does.
+void follow_series(SeriesRanks& ranks, std::vector<Contender>& contenders, const Batch& batch) {
+  while (true) {
+    const auto [work, entry] = ranks.told();
+    if (work == SeriesWork::end) return;
+    Contender& contender = contenders.at(as_index(entry));
+    if (work == SeriesWork::build) contender.build(batch);
+    if (work == SeriesWork::step) (void)contender.step();
+    if (work == SeriesWork::drop) contender.drop();
+    if (work == SeriesWork::finish) (void)contender.finish();
+  }
+}
+
+/// What becomes of the plan that ran when another rank ended: nobody knows whose fault that was.
+void tell_of_lost_rank(const Error& error, int entry, const Replies& reply) {
+  reply(EntryFinished{entry, Environment{std::string(error.what()) + " (" + error.where() + ")"}});
+  reply(RanksLost{});
+}
+
+}  // namespace
+
+void run_series(const SeriesRequest& request, const Replies& reply) {
+  const std::shared_ptr<RankGroup> group = ranks_for(request);
+  int running = 0;
+  const Replies watched = [&](const Reply& news) {
+    if (const auto* begun = std::get_if<StepStarted>(&news)) running = begun->entry;
+    reply(news);
+  };
+  try {
+    for_ranks(group, [&] {
+      const Batch batch = batch_of(request.setup, model_of(request.setup).model);
+      SeriesRanks ranks(group);
+      std::vector<Contender> contenders;
+      for (const Series::Entry& entry : request.series.entries)
+        contenders.emplace_back(request.setup, entry.plan, static_cast<int>(contenders.size()), ranks);
+      if (!ranks.lead()) return follow_series(ranks, contenders, batch);
+      lead_series(request, contenders, batch, watched);
+      ranks.tell(SeriesWork::end, 0);
+    });
+  } catch (const Error& error) {
+    if (!group || group->rank() > 0 || error.code() != ExitCode::environment) throw;
+    tell_of_lost_rank(error, running, reply);
+  }
 }
 
 }  // namespace mptune::tuner

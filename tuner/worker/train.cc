@@ -18,6 +18,7 @@
 #include "tuner/distributed/rank_group.h"
 #include "tuner/training/checkpoint.h"
 #include "tuner/trial/plan_failed.h"
+#include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 #include "tuner/worker/training_data.h"
 
@@ -190,12 +191,6 @@ void save_model(const TrainingRun& run, const TrainRequest& request, bool leads)
   if (leads) save_state(trained.model, request.save, trained.extras);
 }
 
-std::vector<std::int64_t> peaks_of(const Pipeline& pipeline) {
-  const std::vector<std::int64_t> own = pipeline.peak_bytes();
-  const std::vector<double> all = pipeline.sum_over_ranks({own.begin(), own.end()});
-  return {all.begin(), all.end()};
-}
-
 TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const std::shared_ptr<RankGroup>& ranks,
                           const Replies& reply) {
   const bool leads = !ranks || ranks->rank() == 0;
@@ -244,29 +239,17 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   return finished;
 }
 
-/// Null for a plan whose devices name no rank.
-std::shared_ptr<RankGroup> ranks_for(const Plan& plan) {
-  if (std::ranges::none_of(plan.devices, names_rank)) return nullptr;
-  const RankPlace place = rank_place();
-  if (place.ranks == 1) return nullptr;
-  const Activity activity("waiting for", "the other ranks", RankOptions().patience_s);
-  return join_ranks(place);
-}
-
 }  // namespace
 
 void train(const TrainRequest& request, const Replies& reply) {
   if (device_kind(request.plan.devices.front()) == DeviceSpec::Kind::sleep)
     throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
                 "use them with profile, tune and simulate");
-  const std::shared_ptr<RankGroup> ranks = ranks_for(request.plan);
-  const Devices devices = devices_of(request.plan, ranks.get());
-  try {
+  const std::shared_ptr<RankGroup> ranks = ranks_for(request);
+  for_ranks(ranks, [&] {
+    const Devices devices = devices_of(request.plan, ranks.get());
     run_plan(devices, request.setup, [&] { reply(train_on(devices, request, ranks, reply)); });
-  } catch (...) {
-    if (ranks) ranks->give_up(error_for_ranks(std::current_exception()));
-    throw;
-  }
+  });
 }
 
 }  // namespace mptune::tuner

@@ -98,6 +98,12 @@ void run_plan(const Devices& devices, const TrainingSetup& setup, const std::fun
   }
 }
 
+std::vector<std::int64_t> peaks_of(const Pipeline& pipeline) {
+  const std::vector<std::int64_t> own = pipeline.peak_bytes();
+  const std::vector<double> all = pipeline.sum_over_ranks({own.begin(), own.end()});
+  return {all.begin(), all.end()};
+}
+
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
     : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
 

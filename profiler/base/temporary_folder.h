@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+namespace mptune {
+
+/// A new folder that is removed with all its files when this object ends. Throws Error (environment) where it can't be made.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();                                  ///< in TMPDIR
+  explicit TemporaryFolder(const std::string& base);  ///< in `base`: for files that are moved to that disk later
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "profiler/base/rank.h"
+
+namespace mptune {
+
+enum class StoreRole { server, client };
+
+/// The TCP store where the ranks of `place` meet. What they leave there is theirs alone, and that of this start of the ranks alone. A
+/// client waits for the server as long as `patience`. Throws what c10d throws.
+[[nodiscard]] c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRole role, std::chrono::milliseconds patience);
+
+}  // namespace mptune

@@ -1,0 +1,152 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "profiler/base/activity.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/base/machine.h"
+#include "profiler/base/new_file.h"
+#include "profiler/base/temporary_folder.h"
+#include "profiler/base/whole_file.h"
+#include "profiler/device/device_list.h"
+#include "profiler/measure/measure.h"
+#include "profiler/ranks/joined_profile.h"
+#include "profiler/store/store.h"
+#include "tuner/distributed/rank_links.h"
+#include "tuner/distributed/rank_streams.h"
+#include "tuner/worker/ranks.h"
+#include "tuner/worker/requests.h"
+
+namespace mptune::tuner {
+
+namespace {
+
+using profiler::HostProfile;
+
+enum Tag : int { host_names, profiles, links };  // of what ranks send each other while they measure
+constexpr double kPatienceOfHosts = 3600;        // hosts measure at the same time, for as long as their budgets say
+constexpr std::int64_t kLargestProfile = std::int64_t{1} << 30;
+
+Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
+                 const Replies& reply) {
+  TrainingSetup real = request.setup;
+  real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
+  const Model model = model_of(real).model;
+  profiler::MeasureOptions options;
+  for (const std::string& pool : real.pools) options.pools.push_back(parse_pool(pool));
+  options.devices = devices;
+  options.whole_machine = real.whole_machine;
+  options.link = real.link;
+  options.memory_bytes = caps;
+  options.batch = batch_size_of(real, model);
+  options.optimizer = real.optimizer;
+  options.budget_s = request.budget_s;
+  options.keeps_budget = true;
+  options.channels_last = request.channels_last;
+  options.replaced_kernels = request.replaced_kernels;
+  options.threads = request.threads;
+  options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
+  options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
+  return profiler::measure_profile(model, batch_of(real, model), options);
+}
+
+std::int64_t cap_of(const TrainingSetup& setup, const std::string& device) {
+  const auto cap = setup.memory_bytes.find(device);
+  return cap == setup.memory_bytes.end() ? 0 : cap->second;
+}
+
+Profile measured_here(const MeasureRequest& request, const Replies& reply) {
+  std::vector<DevicePool> pools;
+  for (const std::string& pool : request.setup.pools) pools.push_back(parse_pool(pool));
+  const std::vector<DeviceSpec> devices = profiler::measured_devices(parse_device_names(request.setup.devices), pools);
+  std::vector<std::int64_t> caps;
+  for (const DeviceSpec& device : devices) caps.push_back(cap_of(request.setup, device.name));
+  return measured(request, devices, caps, reply);
+}
+
+/// Differs between machines.
+std::string host_name() {
+  constexpr std::size_t kLongestName = 256;
+  std::string name(kLongestName, '\0');
+  (void)::gethostname(name.data(), name.size() - 1);
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  return name.c_str() + std::string(std::istreambuf_iterator<char>(boot), {});
+}
+
+std::string file_of(const Profile& profile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("profile.sqlite");
+  profiler::Recording recording;
+  recording.profile = profile;
+  profiler::write_recording(recording, path, false);
+  return read_whole_file(path, kLargestProfile, "profile");
+}
+
+Profile profile_of(const std::string& file) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("profile.sqlite");
+  NewFile out(path);
+  out << file;
+  out.commit();
+  return profiler::read_recording(path).profile.value();
+}
+
+/// Devices of all ranks on the host of `rank`.
+std::vector<std::string> devices_on_host(const MeasureRequest& request, const std::vector<std::string>& hosts, int rank) {
+  std::vector<std::string> devices;
+  for (const std::string& device : request.setup.devices)
+    if (hosts.at(as_index(parse_device(device).rank)) == hosts[as_index(rank)]) devices.push_back(device);
+  return devices;
+}
+
+/// The first rank of a host measures all its devices, as those of one process: they compute beside each other in training as well.
+Profile measured_on_host(const MeasureRequest& request, const std::vector<std::string>& devices, const Replies& reply) {
+  std::vector<std::string> names;
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : devices) {
+    names.push_back(without_rank(device));
+    caps.push_back(cap_of(request.setup, device));
+  }
+  return measured(request, parse_device_names(names), caps, reply);
+}
+
+std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStreams& streams, const Replies& reply) {
+  const int rank = streams.group().rank();
+  const std::vector<std::string> hosts = streams.exchange_texts(Tag::host_names, host_name());
+  const auto is_first = [&](int r) { return std::ranges::find(hosts, hosts[as_index(r)]) - hosts.begin() == r; };
+  std::string own;
+  if (is_first(rank)) own = file_of(measured_on_host(request, devices_on_host(request, hosts, rank), reply));
+  const Activity activity("waiting for", "the other ranks, which measure", kPatienceOfHosts);
+  const std::vector<std::string> files = streams.exchange_texts(Tag::profiles, own);
+  std::vector<HostProfile> profiles;
+  for (int r = 0; r < static_cast<int>(files.size()); ++r)
+    if (is_first(r)) profiles.push_back({profile_of(files[as_index(r)]), devices_on_host(request, hosts, r)});
+  return profiles;
+}
+
+/// The same on all ranks.
+Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
+  RankStreams streams(ranks);
+  const std::vector<HostProfile> hosts = host_profiles(request, streams, reply);
+  reply(Progress{"links between ranks", 0.99});
+  const Activity activity("the links between ranks", "", kPatienceOfHosts);
+  return join_profiles(hosts, request.setup.devices, measure_rank_links(streams, Tag::links));
+}
+
+}  // namespace
+
+void measure(const MeasureRequest& request, const Replies& reply) {
+  const std::shared_ptr<RankGroup> ranks = ranks_for(request);
+  for_ranks(ranks, [&] {
+    profiler::Recording recording;
+    recording.profile = ranks ? measured_over_ranks(request, ranks, reply) : measured_here(request, reply);
+    if (ranks && ranks->rank() > 0) return;
+    recording.environment = machine_to_json(this_machine());
+    profiler::write_recording(recording, request.path, /*force=*/true);
+  });
+}
+
+}  // namespace mptune::tuner

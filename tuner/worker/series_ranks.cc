@@ -1,0 +1,55 @@
+#include "tuner/worker/series_ranks.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "profiler/base/error.h"
+#include "tuner/live/messages.h"
+
+namespace mptune::tuner {
+namespace {
+
+enum Stream : int { orders, ends };
+constexpr const char* kError = "error";
+
+/// "" where it went well.
+std::string text_of(const SeriesRanks::End& end) {
+  if (std::holds_alternative<std::exception_ptr>(end)) return kError;
+  const auto* outcome = std::get_if<Outcome>(&end);
+  return outcome == nullptr ? "" : encode(EntryFinished{0, *outcome});
+}
+
+}  // namespace
+
+SeriesRanks::SeriesRanks(const std::shared_ptr<RankGroup>& ranks) {
+  if (ranks) streams_.emplace(ranks);
+}
+
+void SeriesRanks::tell(SeriesWork work, int entry) {
+  if (!streams_ || !lead()) return;
+  const std::vector<std::int64_t> order{static_cast<std::int64_t>(work), entry};
+  for (int other = 1; other < streams_->group().size(); ++other)
+    streams_->send(other, Stream::orders, 0, {at::tensor(at::ArrayRef<std::int64_t>(order), at::kLong)});
+}
+
+std::pair<SeriesWork, int> SeriesRanks::told() {
+  const at::Tensor order = streams_->receive(0, Stream::orders, 0).at(0);
+  const auto* numbers = order.const_data_ptr<std::int64_t>();
+  return {static_cast<SeriesWork>(numbers[0]), static_cast<int>(numbers[1])};
+}
+
+SeriesRanks::End SeriesRanks::agree(End own) {
+  if (!streams_) return own;
+  const std::vector<std::string> all = streams_->exchange_texts(Stream::ends, text_of(own));
+  const auto failed = std::ranges::find_if(all, [](const std::string& text) { return !text.empty() && text != kError; });
+  if (failed != all.end()) return std::get<EntryFinished>(decode_reply(*failed)).outcome;
+  const auto error = std::ranges::find(all, kError);
+  if (error == all.end() || std::holds_alternative<std::exception_ptr>(own)) return own;
+  return std::make_exception_ptr(
+      Error("rank " + std::to_string(error - all.begin()) + " has failed", "series", "see what that rank says", ExitCode::environment));
+}
+
+}  // namespace mptune::tuner
