@@ -2,10 +2,12 @@
 //   benchmark_plan_rounds MODEL INPUT BATCH STEPS PLAN...
 // INPUT is that of `--input`, "" for the model's own; BATCH is the plans' global batch. Prints "ready" when every plan has run a step. Then
 // each line of standard input is the index of a plan, answered by a line: the median seconds of STEPS steps (forward and backward) behind
-// one of warm-up. Ends with its input.
+// one of warm-up. Ends with its input. A plan over several ranks runs in as many processes of this program, which torchrun's variables tell
+// their ranks; each gets the same input.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +15,12 @@
 #include "planner/plan_file.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/rank.h"
 #include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/statistics/samples.h"
+#include "tuner/distributed/remote_device.h"
 #include "tuner/runtime/pipeline.h"
 
 using namespace mptune;
@@ -38,6 +43,16 @@ double median_step_s(Pipeline& pipeline, const Batch& batch, int steps) {
   return median(std::move(seconds));
 }
 
+Pipeline pipeline_of(Model model, const PlanFile& file, int index) {
+  const RankPlace place = rank_place();
+  PipelineOptions options;
+  if (ranks_of(file.plan.devices) > 1 && place.ranks > 1) options.ranks = join_ranks(place, {.name = std::to_string(index)});
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const DeviceSpec& device : parse_device_names(file.plan.devices))
+    devices.push_back(tuner::make_device_of(device, options.ranks.get()));
+  return {std::move(model), file.plan, options, std::move(devices)};
+}
+
 int run(const std::vector<std::string>& words) {
   constexpr int kMost = 1 << 20;
   const int batch_size = number_in(words[2], "BATCH", 1, kMost);
@@ -51,7 +66,7 @@ int run(const std::vector<std::string>& words) {
                   "name a plan with a batch of " + words[2], ExitCode::usage);
     Model model = load_model(words[0], words[1], 0).model;
     batch = synthetic_batch(model.sample(), batch_size, 0);
-    pipelines.emplace_back(std::move(model), file);
+    pipelines.push_back(pipeline_of(std::move(model), file, static_cast<int>(i)));
     (void)pipelines.back().step(batch.inputs, batch.target);
   }
   std::cout << "ready" << std::endl;

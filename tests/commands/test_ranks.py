@@ -213,7 +213,7 @@ class Ranks(CommandTest):
             self.assertEqual(len(times), steps * microbatches)
             self.assertTrue(all(start <= end for start, end in times))
             self.assertTrue(all(before[1] <= after[0] for before, after in zip(times, times[1:])), "a lane carries one copy at a time")
-        plan = self.result("plan-result", "plan", "ranks.sqlite", "--schedule", "1f1b")
+        plan = self.result("plan-result", "plan", "ranks.sqlite", "--stages", "2")
         self.assertEqual(plan["plan"]["devices"], names)
 
     def test_tune(self):

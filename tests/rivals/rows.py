@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import select
+import socket
 import statistics
 import subprocess
 import sys
@@ -116,28 +117,45 @@ class Rival:
         self.folder.cleanup()
 
 
+def ranks_of(plan):
+    """Processes that the devices of a plan file name: 2 for 0@cpu:0 and 1@cpu:1."""
+    with open(plan) as file:
+        devices = json.load(file)["plan"]["devices"]
+    return 1 + max(int(device.split("@")[0]) if "@" in device else 0 for device in devices)
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
 class PlanRow:
-    """A plan of mptune's, run by benchmark_plan_rounds."""
+    """A plan of mptune's, run by benchmark_plan_rounds: a process for each of its ranks."""
 
     def __init__(self, program, settings, steps, plan, timeout):
         self.steps = steps
         words = [program, settings["model"], settings["input"], str(settings["batch"]), str(steps), plan]
-        self.process = Process(words, {}, timeout)
+        ranks, port = ranks_of(plan), free_port()
+        places = [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(ranks)]
+        self.processes = [Process(words, place if ranks > 1 else {}, timeout) for place in places]
         try:
-            if self.process.line() != "ready":
+            if any(each.line() != "ready" for each in self.processes):
                 raise RowFailed(f"{program} is another program")
         except RowFailed:
-            self.process.end()
+            self.end()
             raise
 
     def step_seconds(self, steps):
         if steps != self.steps:
             raise ValueError("the number of steps is the program's argument")
-        self.process.say("0")
-        return float(self.process.line())
+        for each in self.processes:
+            each.say("0")
+        return max(float(each.line()) for each in self.processes)
 
     def process_ids(self):
-        return [self.process.process.pid]
+        return [each.process.pid for each in self.processes]
 
     def end(self):
-        self.process.end()
+        for each in self.processes:
+            each.end()

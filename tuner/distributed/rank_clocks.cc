@@ -3,82 +3,85 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 
 namespace mptune::tuner {
 namespace {
 
-constexpr int kRoundTrips = 50;
+constexpr int kClockRoundTrips = 100;
+constexpr std::int64_t kQuestion = 0, kAnswer = 1;
+constexpr double kDriftOfClocks = 1e-4;  // quartzes of computers differ by less
 
-Nanoseconds now() {
-  return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch());
-}
-
-at::Tensor of_times(const std::vector<std::int64_t>& times) {
-  return at::tensor(at::ArrayRef<std::int64_t>(times), at::kLong);
-}
-
-std::vector<std::int64_t> times_in(const at::Tensor& times) {
-  return {times.const_data_ptr<std::int64_t>(), times.const_data_ptr<std::int64_t>() + times.numel()};
-}
-
-/// On rank 0.
-void answer(RankStreams& streams, int tag, int rank) {
-  for (int i = 0; i < kRoundTrips; ++i) {
-    (void)streams.receive(rank, tag, 0);
-    streams.send(rank, tag, 0, {of_times({now().count()})});
+/// On rank 0: says when each message of another rank came, and when the answer went.
+void tell_time(RankStreams& streams, int tag, int rank, const OwnClock& now) {
+  for (int i = 0; i < kClockRoundTrips; ++i) {
+    (void)streams.receive(rank, tag, kQuestion);
+    const Nanoseconds came = now();
+    const at::Tensor times = at::empty({2}, at::kLong);
+    auto* const numbers = times.data_ptr<std::int64_t>();
+    numbers[0] = came.count();
+    numbers[1] = now().count();
+    streams.send(rank, tag, kAnswer, {times});
   }
 }
 
-ClockReading ask(RankStreams& streams, int tag) {
-  ClockReading best;
-  for (int i = 0; i < kRoundTrips; ++i) {
-    const Nanoseconds sent = now();
-    streams.send(0, tag, 0, {of_times({0})});
-    const Nanoseconds first(times_in(streams.receive(0, tag, 0).at(0)).at(0)), received = now();
-    const Nanoseconds error = (received - sent) / 2 + Nanoseconds(1);
-    if (i == 0 || error < best.error) best = {sent + (received - sent) / 2, first, error};
+ClockReading ask_once(RankStreams& streams, int tag, const OwnClock& now) {
+  const Nanoseconds asked = now();
+  streams.send(0, tag, kQuestion, {});
+  const at::Tensor times = streams.receive(0, tag, kAnswer).at(0);
+  const Nanoseconds answered = now();
+  const Nanoseconds came{times.const_data_ptr<std::int64_t>()[0]}, went{times.const_data_ptr<std::int64_t>()[1]};
+  // The message came after it was sent, and so did the answer: these are the bounds of the offset.
+  const Nanoseconds most = came - asked, least = went - answered;
+  return {asked + (answered - asked) / 2, least + (most - least) / 2, (most - least) / 2 + Nanoseconds(1)};
+}
+
+ClockReading ask_time(RankStreams& streams, int tag, const OwnClock& now) {
+  ClockReading best = ask_once(streams, tag, now);
+  for (int i = 1; i < kClockRoundTrips; ++i) {
+    const ClockReading reading = ask_once(streams, tag, now);
+    if (reading.error < best.error) best = reading;
   }
   return best;
 }
 
+double as_number(Nanoseconds time) {
+  return static_cast<double>(time.count());
+}
+
 }  // namespace
 
-Nanoseconds RankClock::common(Nanoseconds own) const {
-  return own + offset + Nanoseconds(std::llround(drift * static_cast<double>((own - reference).count())));
+Nanoseconds steady_now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+ClockReading read_clocks(RankStreams& streams, int tag, const OwnClock& now) {
+  if (streams.group().rank() > 0) return ask_time(streams, tag, now);
+  for (int rank = 1; rank < streams.group().size(); ++rank) tell_time(streams, tag, rank, now);
+  return {.own = now()};
 }
 
 RankClock clock_between(const ClockReading& first, const ClockReading& last) {
-  RankClock clock{first.first - first.own, 0, first.own, std::max(first.error, last.error)};
-  const Nanoseconds moved = (last.first - last.own) - clock.offset, passed = last.own - first.own;
-  if (passed <= Nanoseconds(0)) return clock;
-  if (std::abs(moved.count()) > (first.error + last.error).count()) {
-    clock.drift = static_cast<double>(moved.count()) / static_cast<double>(passed.count());
-    return clock;
-  }
-  // Of two readings of one offset, the one with the smaller error is nearer.
-  if (last.error < first.error) clock = {last.first - last.own, 0, last.own, last.error};
-  clock.error = std::min(first.error, last.error);
-  return clock;
+  const Nanoseconds passed = last.own - first.own, moved = last.offset - first.offset, doubt = first.error + last.error;
+  const bool drift_shows = kDriftOfClocks * as_number(passed) >= as_number(doubt) || std::chrono::abs(moved) > doubt;
+  if (passed > Nanoseconds(0) && drift_shows)
+    return {first.own, {first.offset, as_number(moved) / as_number(passed)}, std::max(first.error, last.error) + Nanoseconds(1)};
+  const bool first_is_cleaner = first.error <= last.error;
+  const ClockReading &cleaner = first_is_cleaner ? first : last, &other = first_is_cleaner ? last : first;
+  return {cleaner.own, {cleaner.offset, 0}, std::max(cleaner.error, other.error + std::chrono::abs(moved))};
 }
 
-ClockReading read_clock(RankStreams& streams, int tag) {
-  if (streams.group().rank() > 0) return ask(streams, tag);
-  for (int rank = 1; rank < streams.group().size(); ++rank) answer(streams, tag, rank);
-  const Nanoseconds own = now();
-  return {own, own, Nanoseconds(0)};
-}
-
-std::vector<RankClock> exchange_clocks(RankStreams& streams, int tag, const ClockReading& before, const ClockReading& after) {
-  const RankClock own = streams.group().rank() == 0 ? RankClock{} : clock_between(before, after);
+std::vector<RankClock> exchange_clocks(RankStreams& streams, int tag, const RankClock& own) {
+  const at::Tensor times = at::empty({3}, at::kLong);
+  auto* const numbers = times.data_ptr<std::int64_t>();
+  numbers[0] = own.reference.count();
+  numbers[1] = own.since_reference.offset.count();
+  numbers[2] = own.error.count();
+  const std::vector<std::vector<double>> drifts = streams.exchange(tag, {own.since_reference.drift});
   std::vector<RankClock> all;
-  const std::vector<double> drifts{own.drift};
-  const std::vector<std::vector<double>> drift_of = streams.exchange(tag, drifts);
-  const std::vector<at::Tensor> times =
-      streams.exchange_tensors(tag + 1, of_times({own.offset.count(), own.reference.count(), own.error.count()}));
-  for (std::size_t rank = 0; rank < times.size(); ++rank) {
-    const std::vector<std::int64_t> numbers = times_in(times[rank]);
-    all.push_back({Nanoseconds(numbers.at(0)), drift_of[rank].at(0), Nanoseconds(numbers.at(1)), Nanoseconds(numbers.at(2))});
+  for (const at::Tensor& of_rank : streams.exchange_tensors(tag + 1, times)) {
+    const auto* const given = of_rank.const_data_ptr<std::int64_t>();
+    all.push_back({Nanoseconds(given[0]), {Nanoseconds(given[1]), drifts[all.size()].at(0)}, Nanoseconds(given[2])});
   }
   return all;
 }

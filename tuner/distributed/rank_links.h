@@ -1,17 +1,30 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "profiler/ranks/joined_profile.h"
 #include "tuner/distributed/rank_streams.h"
 
 namespace mptune::tuner {
 
-/// Measures the links between all ranks, one pair after the other, with messages like those of training: packing and unpacking count.
-/// Every rank calls it and gets all links, ordered pairs. The time of a message is that until the receiver's short answer has come, less
-/// half of what a short message there and back takes. Uses the tags from `tag` to `tag` + 2.
-/// A link's two directions are `shared` where large messages both ways at once take at least 1.5 times as long as the slower one alone.
-/// On slow links no message above 1 MiB takes part that lasts longer than 0.1 s.
-[[nodiscard]] std::vector<profiler::RankLink> measure_rank_links(RankStreams& streams, int tag);
+/// One direction between the host memories of two ranks. A message takes latency_s + bytes / bytes_per_second.
+struct MeasuredRankLink {
+  int from = 0;
+  int to = 0;
+  double latency_s = 0;
+  double bytes_per_second = 0;
+  std::int64_t largest_bytes = 0;  ///< of the messages that were measured
+  double alone_s = 0;              ///< time of a message of that size
+  double both_at_once_s = 0;       ///< the same while the link back carries its largest message: until both have arrived
+  bool shared = false;             ///< the link back uses the same medium (LinkCost::medium); alike for both directions
+  bool operator==(const MeasuredRankLink&) const = default;
+};
+
+/// Measures the links between all ranks, one pair of ranks at a time. Every rank calls it, and gets all links, ordered by `from`, then
+/// `to`. A message is one tensor of host memory, packed and unpacked as in training. Sizes: 4 KiB, four times as much, and so on up to 16
+/// MiB; slow links get none above 1 MiB that would take longer than 0.1 s, and fewer repeats, at least 3. Times are medians. The time of a
+/// message is that from sending until the short answer has come, less half of what an empty message takes there and back. `shared`: both at
+/// once take closer to the sum of what they take alone than to the larger. Throws what RankGroup::receive() throws.
+[[nodiscard]] std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, int repeats = 9);
 
 }  // namespace mptune::tuner

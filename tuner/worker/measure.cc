@@ -127,13 +127,20 @@ std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStream
   return profiles;
 }
 
+std::vector<profiler::RankLink> links_between_ranks(RankStreams& streams) {
+  std::vector<profiler::RankLink> links;
+  for (const MeasuredRankLink& link : measure_rank_links(streams, Tag::links))
+    links.push_back({link.from, link.to, link.latency_s, link.bytes_per_second, link.shared});
+  return links;
+}
+
 /// The same on all ranks.
 Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
   RankStreams streams(ranks);
   const std::vector<HostProfile> hosts = host_profiles(request, streams, reply);
   reply(Progress{"links between ranks", 0.99});
   const Activity activity("the links between ranks", "", kPatienceOfHosts);
-  return join_profiles(hosts, request.setup.devices, measure_rank_links(streams, Tag::links));
+  return join_profiles(hosts, request.setup.devices, links_between_ranks(streams));
 }
 
 }  // namespace

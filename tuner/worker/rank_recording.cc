@@ -173,12 +173,12 @@ void set_to_first_clock(HostLog& log, int rank, const std::vector<RankClock>& cl
 RankClockWatch::RankClockWatch(const std::shared_ptr<RankGroup>& ranks) {
   if (!ranks) return;
   streams_.emplace(ranks);
-  before_ = read_clock(*streams_, kTag);
+  before_ = read_clocks(*streams_, kTag);
 }
 
 std::vector<RankClock> RankClockWatch::stop() {
   if (!streams_) return {RankClock{}};
-  return exchange_clocks(*streams_, kTag + 1, before_, read_clock(*streams_, kTag));
+  return exchange_clocks(*streams_, kTag + 1, clock_between(before_, read_clocks(*streams_, kTag)));
 }
 
 double clock_error_s(const std::vector<RankClock>& clocks) {

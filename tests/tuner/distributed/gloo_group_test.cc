@@ -1,49 +1,20 @@
 // Ranks that are threads of this process, over c10d's Gloo.
 #include <ATen/ATen.h>
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <functional>
 #include <thread>
-#include <vector>
 
 #include "profiler/base/error.h"
 #include "tests/support/error_of.h"
+#include "tests/support/gloo_ranks.h"
 #include "tuner/distributed/rank_group.h"
 
 namespace mptune {
 namespace {
 
-int unused_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
-
-void run_gloo(int size, double patience_s, const std::function<void(std::shared_ptr<RankGroup>)>& work) {
-  const int port = unused_port();
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r)
-    threads.emplace_back([=] {
-      const RankPlace place{.rank = r, .ranks = size, .address = "127.0.0.1", .port = port};
-      try {
-        work(join_ranks(place, {.patience_s = patience_s}));
-      } catch (const Error& error) {
-        ADD_FAILURE() << error.where() << ": " << error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-}
+using testing::run_gloo;
+using testing::unused_port;
 
 at::Tensor bytes(std::int64_t count, int value) {
   return at::full({count}, value, at::kByte);

@@ -78,8 +78,7 @@ TEST(RankRecording, AnEmptyLogAndABrokenMessage) {
 TEST(RankRecording, ACopyBeganOnItsSendersClock) {
   HostLog log = log_of_rank_1();
   RankClock first, second;
-  first.offset = Nanoseconds(0);
-  second.offset = Nanoseconds(1'000'000);
+  second.since_reference.offset = Nanoseconds(1'000'000);
   set_to_first_clock(log, 1, {first, second}, {0, 1});
   EXPECT_EQ(log.lanes[0].entries[0].start, at(1'001'000));
   EXPECT_EQ(log.lanes[0].entries[0].end, at(1'002'000));
