@@ -5,13 +5,23 @@
 #include "profiler/base/device_spec.h"
 
 namespace mptune::planner {
+namespace {
+
+constexpr int kMostThreads = 1 << 16;  // of a device
+
+}  // namespace
 
 std::vector<int> helping_groups(const std::vector<std::string>& devices, const std::vector<int>& threads) {
   std::vector<int> groups;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto spec = find_device(devices[d]);
     const bool helps = spec && spec->kind == DeviceSpec::Kind::cpu;
-    groups.push_back(!helps ? -1 : threads.empty() ? static_cast<int>(spec->cores.size()) : threads[d]);
+    if (!helps) {
+      groups.push_back(-1);
+      continue;
+    }
+    const int size = threads.empty() ? static_cast<int>(spec->cores.size()) : threads[d];
+    groups.push_back(spec->rank * kMostThreads + size);
   }
   return groups;
 }

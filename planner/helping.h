@@ -8,8 +8,8 @@
 namespace mptune::planner {
 
 /// Which devices of a plan with ExecutionOptions::idle_devices_help compute weight gradients for one another: those of one group. CPU
-/// devices of equally many intra-op threads are a group, since another number of threads would give other bits. -1: a device that neither
-/// helps nor is helped. `threads`: see ExecutionOptions.
+/// devices of one rank and equally many intra-op threads are a group, since another number of threads would give other bits. -1: a device
+/// that neither helps nor is helped. `threads`: see ExecutionOptions.
 [[nodiscard]] std::vector<int> helping_groups(const std::vector<std::string>& devices, const std::vector<int>& threads = {});
 
 /// True if there are at least two devices, and all are of one group.

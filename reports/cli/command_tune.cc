@@ -13,6 +13,7 @@
 #include "planner/search/suited_space.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "profiler/base/rank.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "profiler/device/device_list.h"
@@ -327,6 +328,14 @@ int run_tune(TuneCommand command, const RankPlace& place, const Session& session
   }
 }
 
+/// The devices of a command that goes on with a study, which knows how many ranks there are.
+DeviceOptions devices_of(TuneCommand command) {
+  if (!command.devices.rank_count.empty() || rank_place().ranks > 1) return command.devices;
+  if (study_of_model(command))
+    if (const int ranks = ranks_of(split(command.devices.devices, ',')); ranks > 1) command.devices.rank_count = std::to_string(ranks);
+  return command.devices;
+}
+
 }  // namespace
 
 void add_tune_command(CLI::App& program, CommandBody& chosen) {
@@ -357,7 +366,8 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
     for (const CLI::Option* option : app->get_options())
       if (option->count() > 0) command->given.insert(option->get_name());
     chosen = [command](const Session& session) {
-      return with_ranks(command->devices, command->model.model, [&](const RankPlace& place) { return run_tune(*command, place, session); });
+      return with_ranks(devices_of(*command), command->model.model,
+                        [&](const RankPlace& place) { return run_tune(*command, place, session); });
     };
   });
 }

@@ -176,7 +176,7 @@ if MODE == "raw-reply":
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=15, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=16, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -200,7 +200,7 @@ elif kind == "measure":
 elif kind == "record":
     copy("pool_trace.sqlite" if request["setup"]["pools"] else "trace.sqlite", request["path"])
     say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
-        warning=os.environ.get("MPTUNE_FAKE_WARNING", ""))
+        warning=os.environ.get("MPTUNE_FAKE_WARNING", ""), clock_error_s=0)
 elif kind == "train":
     losses = [1 / (i + 1) for i in range(request["steps"] or 5)]
     if MODE == "nan":
@@ -214,6 +214,11 @@ elif kind == "series":
 elif kind == "check":
     say("progress", what="every layer as a piece", fraction=0.5)
     say("checked", result=checked(request))
+elif kind == "store":
+    say("store_open")
+    signal.pause()
+elif kind == "serve":
+    say("nothing_to_serve", exit_code=0)
 elif kind == "doctor":
     say("findings", findings=[{"name": "LibTorch", "status": "ok", "value": "fake", "remedy": ""}])
 say("done")

@@ -55,9 +55,9 @@ class BadInput(CommandTest):
         self.fails(2, ["devices of 2 ranks", "started alone", "--ranks 2", "torchrun"], "run", "toy", *two)
         self.fails(2, ["there are 2 ranks", "cpu:0", "0@cpu:0"], "run", "toy", "--devices", "cpu:0", "--ranks", "2")
         self.fails(2, ["there are 2 ranks", "cpu:1"], "run", "toy", "--devices", "0@cpu:0,cpu:1", "--ranks", "2")
-        self.fails(2, ["no device of rank 1"], "run", "toy", "--devices", "0@cpu:0,0@cpu:1", "--ranks", "2")
-        self.fails(2, ["no device of rank 1"], "run", "toy", "--devices", "0@cpu:0,2@cpu:0", "--ranks", "3")
-        self.fails(2, ["devices of 3 ranks", "there are 2 ranks", "--ranks 3"], "run", "toy", "--devices", "0@cpu:0,1@cpu:0,2@cpu:0", "--ranks", "2")
+        self.fails(2, ["rank 1 has no device"], "run", "toy", "--devices", "0@cpu:0,0@cpu:1", "--ranks", "2")
+        self.fails(2, ["rank 1 has no device"], "run", "toy", "--devices", "0@cpu:0,2@cpu:0", "--ranks", "3")
+        self.fails(2, ["devices of 3 ranks", "only 2 ranks", "--ranks 3"], "run", "toy", "--devices", "0@cpu:0,1@cpu:0,2@cpu:0", "--ranks", "2")
         self.fails(2, ["named twice"], "run", "toy", "--devices", "0@cpu:0,0@cpu:0")
         for name in ("x@cpu:0", "@cpu:0", "-1@cpu:0", "4096@cpu:0", "0@gpu:0", "0@", "0@0@cpu:0"):
             self.fails(2, [f"invalid device '{name}'", "1@cuda:0 is one of rank 1"], "run", "toy", "--devices", name)
@@ -70,7 +70,11 @@ class BadInput(CommandTest):
         for name, values in {"RANK": ["x", "2", "-1"], "WORLD_SIZE": ["x", "0", "4097"], "MASTER_PORT": ["x", "0", "65536"]}.items():
             for value in values:
                 self.fails(2, [f"{name} is '{value}'", "torchrun"], "run", "toy", *two, **{**ranks, name: value})
-        self.fails(2, ["no option '--ranks'"], "profile", "toy", "--ranks", "2")
+        for command in ("profile", "tune"):
+            self.fails(2, ["devices of 2 ranks", "started alone"], command, "toy", *two)
+            self.fails(2, ["rank 1 has no device"], command, "toy", "--devices", "0@cpu:0,0@cpu:1", "--ranks", "2")
+        self.fails(2, ["only run, profile and tune", "0@cpu:0"], "check", "toy", *two)
+        self.fails(2, ["no option '--ranks'"], "check", "toy", "--ranks", "2")
 
     def test_models_and_shapes(self):
         self.fails(2, ["unknown model 'nonsense'"], "profile", "nonsense", *SLEEP)

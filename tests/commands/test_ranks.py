@@ -227,6 +227,9 @@ class Ranks(CommandTest):
         self.assertIn(devices, (TWO[1].split(","), TWO[1].split(",")[:1], TWO[1].split(",")[1:]))
         if len(devices) == 2:
             self.assertIn("--ranks 2", done.stderr + json.dumps(result))
+        again = self.mptune("--json", "tune", "--resume", "ranks.study", "--budget", "25s")
+        self.assertIn(again.returncode, (0, 5), again.stderr)
+        self.assertGreaterEqual(len(json.loads(again.stdout)["trials"]), len(result["trials"]), "the study knows how many ranks it needs")
         self.result("run", "run", *TRANSFORMER[:1], "--plan", "ranks.study/transformer.plan.json", "--steps", "2", "--ranks", str(len(devices)))
 
     def test_tune_goes_on_without_a_worker_that_was_killed(self):

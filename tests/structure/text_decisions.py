@@ -27,6 +27,7 @@ HANDS_ON = {
     "exported/layer.cc": "adds the layer that failed",
     "fit_errors.cc": "adds what would fit",
     "gloo_group.cc": "adds the rank that cannot be reached",
+    "rank_store.cc": "adds where the ranks meet",
     "layer_costs.cc": "the reason why a model cannot run",
     "main.cc": "prints the error, or sends it to mptune",
     "messages.cc": "adds the broken line",

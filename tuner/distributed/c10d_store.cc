@@ -4,7 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-namespace mptune {
+namespace mptune::tuner {
 
 c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRole role, std::chrono::milliseconds patience) {
   c10d::TCPStoreOptions about;
@@ -18,4 +18,4 @@ c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRol
   return c10::make_intrusive<c10d::PrefixStore>("mptune/" + std::to_string(place.attempt), store);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

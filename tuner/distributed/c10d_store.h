@@ -5,7 +5,7 @@
 
 #include "profiler/base/rank.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 enum class StoreRole { server, client };
 
@@ -13,4 +13,4 @@ enum class StoreRole { server, client };
 /// client waits for the server as long as `patience`. Throws what c10d throws.
 [[nodiscard]] c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRole role, std::chrono::milliseconds patience);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -271,8 +271,8 @@ Error error_for_ranks(const std::exception_ptr& exception) {
 std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions& options) {
   const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.patience_s));
   try {
-    const StoreRole role = place.rank == 0 && !place.store_runs ? StoreRole::server : StoreRole::client;
-    const auto own = c10::make_intrusive<c10d::PrefixStore>("group " + options.name, open_c10d_store(place, role, patience));
+    const auto role = place.rank == 0 && !place.store_runs ? tuner::StoreRole::server : tuner::StoreRole::client;
+    const auto own = c10::make_intrusive<c10d::PrefixStore>("group " + options.name, tuner::open_c10d_store(place, role, patience));
     return std::make_shared<GlooGroup>(place, own, network_for(place.address), options.patience_s);
   } catch (const std::exception& error) {
     throw Error("the ranks did not meet: " + first_line(error.what()),

@@ -7,7 +7,7 @@
 #include "profiler/base/error.h"
 #include "tuner/distributed/c10d_store.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr double kPatienceOfServer = 60;
@@ -78,4 +78,4 @@ std::shared_ptr<RankStore> keep_rank_store(const RankPlace& place) {
   return opened(place, StoreRole::server, kPatienceOfServer);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -7,7 +7,7 @@
 
 #include "profiler/base/rank.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Texts that ranks leave for each other, by name. Thread-safe. All functions throw Error (environment) where the store has ended.
 class RankStore {
@@ -26,4 +26,4 @@ class RankStore {
 /// Runs it in this process, as long as the result lives. Throws Error (environment) where the port is taken.
 [[nodiscard]] std::shared_ptr<RankStore> keep_rank_store(const RankPlace& place);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

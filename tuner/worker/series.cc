@@ -200,8 +200,8 @@ void follow_series(SeriesRanks& ranks, std::vector<Contender>& contenders, const
 }
 
 /// What becomes of the plan that ran when another rank ended: nobody knows whose fault that was.
-void tell_of_lost_rank(const Error& error, int entry, const Replies& reply) {
-  reply(EntryFinished{entry, Environment{std::string(error.what()) + " (" + error.where() + ")"}});
+void tell_of_lost_rank(const Error& error, std::optional<int> running, const Replies& reply) {
+  if (running) reply(EntryFinished{*running, Environment{std::string(error.what()) + " (" + error.where() + ")"}});
   reply(RanksLost{});
 }
 
@@ -209,9 +209,10 @@ void tell_of_lost_rank(const Error& error, int entry, const Replies& reply) {
 
 void run_series(const SeriesRequest& request, const Replies& reply) {
   const std::shared_ptr<RankGroup> group = ranks_for(request);
-  int running = 0;
+  std::optional<int> running = 0;  // before the first step: the series goes on with fewer plans, not for ever
   const Replies watched = [&](const Reply& news) {
     if (const auto* begun = std::get_if<StepStarted>(&news)) running = begun->entry;
+    if (const auto* ended = std::get_if<EntryFinished>(&news); ended != nullptr && running == ended->entry) running.reset();
     reply(news);
   };
   try {

@@ -109,6 +109,22 @@ TEST(PeakBytes, OffloadingInTheHostsMemoryNeverNeedsMore) {
   EXPECT_GT(less, 30);
 }
 
+// In one process replicas read the first one's parameters where they lie. Another rank has its own; they travel in a message.
+TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
+  const Profile profile = make_profile({.layers = 2, .devices = 4});
+  const auto contents_on = [&](const std::vector<std::string>& names) {
+    Plan plan = scheduled(stages_of(2, {4}, {1, 1, 1, 1}), "1f1b");
+    plan.devices = names;
+    return CostModel(testing::with_names(profile, names)).peak_contents(plan);
+  };
+  const auto together = contents_on(testing::cpu_names(4)), apart = contents_on({"0@cpu:0", "0@cpu:1", "1@cpu:2", "2@cpu:3"});
+  for (std::size_t d = 0; d < 4; ++d) {
+    EXPECT_EQ(together[d].parameters_bytes, d == 0 ? 2000 : 0);
+    EXPECT_EQ(apart[d].parameters_bytes, d == 1 ? 0 : 2000);
+    EXPECT_EQ(apart[d].communication_buffer_bytes - together[d].communication_buffer_bytes, d == 0 ? 2 * 2000 : 0);
+  }
+}
+
 TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   const CostModel cost(make_profile({.layers = 4}));
   const std::vector<PeakContents> contents = cost.peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"));

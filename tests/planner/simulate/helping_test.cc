@@ -66,6 +66,9 @@ TEST(HelpingGroups, AreCpuDevicesOfEquallyManyCores) {
   EXPECT_EQ(helping_groups({"cpu:0", "cpu:2-3", "sleep:1", "cuda:0", "cpu:1", "cpu:4-5", "elsewhere"}),
             (std::vector<int>{1, 2, -1, -1, 1, 2, -1}));
   EXPECT_EQ(helping_groups({"cpu:0-1", "cpu:2", "sleep:0", "cpu:4-5"}, {1, 1, 1, 2}), (std::vector<int>{1, 1, -1, 2}));
+  const std::vector<int> of_ranks = helping_groups({"0@cpu:0", "1@cpu:0", "0@cpu:1", "1@cpu:2-3"});
+  EXPECT_EQ(of_ranks[0], of_ranks[2]);
+  EXPECT_EQ(std::set<int>(of_ranks.begin(), of_ranks.end()).size(), 3U);
   EXPECT_TRUE(all_can_help({"cpu:0", "cpu:1"}));
   EXPECT_FALSE(all_can_help({"cpu:0"})) << "nobody to help";
   EXPECT_FALSE(all_can_help({"cpu:0", "cpu:2-3"}));

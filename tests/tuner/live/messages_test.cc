@@ -39,6 +39,7 @@ TrainingSetup some_setup() {
   setup.seed = std::numeric_limits<std::uint64_t>::max();
   setup.data = "a \"quoted\"\npath\\ \xC3\xA4";
   setup.sleep_profile = "p.sqlite";
+  setup.rank_call = 6;
   return setup;
 }
 
@@ -120,6 +121,9 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(check.plan, some_plan());
   EXPECT_EQ(check.budget_s, 2.5);
   EXPECT_EQ(round_trip<Request>(CheckRequest{some_setup(), std::nullopt, 0}, decode_request).plan, std::nullopt);
+  round_trip<Request>(StoreRequest{}, decode_request);
+  EXPECT_EQ(round_trip<Request>(ServeRequest{some_setup()}, decode_request).setup.rank_call, 6);
+  EXPECT_EQ(round_trip<Request>(EndRanksRequest{{}, 5}, decode_request).exit_code, 5);
 }
 
 TEST(Messages, RepliesKeepEveryField) {
@@ -152,10 +156,11 @@ TEST(Messages, RepliesKeepEveryField) {
   const auto timed = round_trip<Reply>(StepTimed{1, 2, 3, 4.5, 6.7}, decode_reply);
   EXPECT_EQ(timed.entry * 100 + timed.round * 10 + timed.position, 123);
   EXPECT_EQ(timed.started_s + timed.step_s, 4.5 + 6.7);
-  const auto recorded = round_trip<Reply>(Recorded{0.1, 0.2, {3, 4}, some_samples(), "no GPUs"}, decode_reply);
+  const auto recorded = round_trip<Reply>(Recorded{0.1, 0.2, {3, 4}, some_samples(), "no GPUs", 0.3}, decode_reply);
   EXPECT_EQ(recorded.step_s, some_samples());
   EXPECT_EQ(recorded.peak_bytes, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(recorded.warning, "no GPUs");
+  EXPECT_EQ(recorded.clock_error_s, 0.3);
   EXPECT_EQ(recorded.step_on_s, 0.2);
   EXPECT_EQ(recorded.step_off_s, 0.1);
   EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5, 1, 8, 9}, decode_reply).samples, 8);
@@ -178,6 +183,10 @@ TEST(Messages, RepliesKeepEveryField) {
   const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity(), true};
   const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, true, difference, "draw less"}, {}}};
   EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
+  round_trip<Reply>(RanksLost{}, decode_reply);
+  round_trip<Reply>(StoreOpen{}, decode_reply);
+  round_trip<Reply>(Serving{}, decode_reply);
+  EXPECT_EQ(round_trip<Reply>(NothingToServe{4}, decode_reply).exit_code, 4);
   round_trip<Reply>(Done{}, decode_reply);
   const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7, OutOfMemory{"cpu:1", 5, 4}}, decode_reply);
   EXPECT_EQ(failed.outcome, Outcome(OutOfMemory{"cpu:1", 5, 4}));

@@ -1,0 +1,58 @@
+#include "tuner/distributed/rank_store.h"
+
+#include <gtest/gtest.h>
+
+#include "profiler/base/error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/gloo_ranks.h"
+
+namespace mptune::tuner {
+namespace {
+
+using testing::error_of;
+using testing::unused_port;
+
+RankPlace place_at(int port, int attempt = 0) {
+  return {.rank = 0, .ranks = 2, .address = "127.0.0.1", .port = port, .attempt = attempt};
+}
+
+TEST(RankStore, OtherProcessesFindWhatOneLeaves) {
+  const int port = unused_port();
+  const auto kept = keep_rank_store(place_at(port));
+  const auto other = open_rank_store(place_at(port), 10);
+  EXPECT_FALSE(other->find("request 0"));
+  kept->set("request 0", std::string("two\nlines \0 and a zero", 22));
+  EXPECT_EQ(other->find("request 0"), std::string("two\nlines \0 and a zero", 22));
+  other->set("empty", "");
+  EXPECT_EQ(kept->find("empty"), "");
+  EXPECT_EQ(kept->add("count", 2), 2);
+  EXPECT_EQ(other->add("count", 1), 3);
+}
+
+TEST(RankStore, RanksThatAreStartedAgainFindNothingOfBefore) {
+  const int port = unused_port();
+  const auto kept = keep_rank_store(place_at(port));
+  kept->set("end", "7");
+  EXPECT_FALSE(open_rank_store(place_at(port, 1), 10)->find("end"));
+}
+
+TEST(RankStore, AStoreThatEndsIsAnErrorForThoseWhoAsk) {
+  const int port = unused_port();
+  auto kept = keep_rank_store(place_at(port));
+  const auto other = open_rank_store(place_at(port), 10);
+  kept.reset();
+  const Error error = error_of([&] { (void)other->find("end"); });
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_NE(std::string(error.what()).find("rank 0 has ended"), std::string::npos) << error.what();
+}
+
+TEST(RankStore, NobodyThereOrAPortThatIsTaken) {
+  const int port = unused_port();
+  EXPECT_EQ(error_of([&] { (void)open_rank_store(place_at(port), 0.5); }).code(), ExitCode::environment);
+  const auto kept = keep_rank_store(place_at(port));
+  const Error taken = error_of([&] { (void)keep_rank_store(place_at(port)); });
+  EXPECT_NE(std::string(taken.what()).find("cannot meet here"), std::string::npos) << taken.what();
+}
+
+}  // namespace
+}  // namespace mptune::tuner
