@@ -22,7 +22,7 @@ struct DeviceOptions {
   std::string memory;
   bool divides = false;  ///< the command searches how pools are divided
   bool ranks = false;    ///< the command takes devices of several ranks
-  std::string rank_count;
+  std::string rank_count = {};
 };
 struct ModelOptions {
   std::string model;
