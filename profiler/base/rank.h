@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,14 @@ struct RankPlace {
   int attempt = 0;           ///< how often the launcher has started the ranks again
   bool operator==(const RankPlace&) const = default;
 };
+
+/// How gradients of a stage's replicas on several ranks are added up.
+enum class Reduce {
+  ordered,     ///< by the rank of the first replica, in order of the replicas, as one process does. It alone trains the stage
+  all_reduce,  ///< by all ranks that have replicas at once, equal to that within rounding. Each of them trains the stage
+};
+/// As options and messages have them.
+inline constexpr std::array kReduceNames = {"ordered", "all-reduce"};
 
 /// As torchrun says in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
 /// TORCHELASTIC_RESTART_COUNT. Throws Error where these are not a rank among others.

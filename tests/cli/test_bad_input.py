@@ -63,6 +63,10 @@ class BadInput(CommandTest):
             self.fails(2, [f"invalid device '{name}'", "1@cuda:0 is one of rank 1"], "run", "toy", "--devices", name)
         for number in ("0", "-1", "x", "1.5", "257", "99999999999999999999"):
             self.fails(2, ["--ranks", "use 1 to 256"], "run", "toy", *two, f"--ranks={number}")
+        for reduce in ("sum", "2", "ordered|all-reduce"):
+            self.fails(2, [f"'{reduce}' is no way to reduce", "--reduce"], "run", "toy", *two, "--ranks", "2", "--reduce", reduce)
+        self.fails(2, ["did you mean all-reduce"], "run", "toy", *two, "--ranks", "2", "--reduce", "all-reduc")
+        self.fails(2, ["nothing to reduce between ranks", "--reduce"], "run", "toy", "--devices", "cpu:0", "--reduce", "all-reduce")
         self.fails(2, ["2 ranks were started, not 3", "--ranks", "torchrun"], "run", "toy", *two, "--ranks", "3", **ranks)
         for missing in ("MASTER_ADDR", "MASTER_PORT"):
             part = {name: value for name, value in ranks.items() if name != missing}

@@ -34,6 +34,9 @@ def over(*cores_of_ranks):
 
 
 TWO = over(CORES[:1], CORES[1:])
+# Of one stage.
+THREE = over(CORES[:1], CORES[-1:], CORES[:1]) + ["--stages", "1", "--replicas", "3"]
+ALL_REDUCE = ["--reduce", "all-reduce"]
 
 
 def schedule(name):
@@ -126,6 +129,20 @@ class Ranks(CommandTest):
     def saved(self):
         return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
 
+    def kill_ends_all(self, process, rank, worker, kill):
+        os.kill(self.victim(process, rank, worker), signal.SIGKILL)
+        killed = time.monotonic()
+        out, errors = process.communicate(timeout=60)
+        about = f"{kill}, rank {rank}, {'worker' if worker else 'mptune'}: {out}{errors}"
+        self.assertLess(time.monotonic() - killed, SLACK_S, about)
+        self.assertEqual(process.returncode, ENVIRONMENT, about)
+        lines = [line for line in errors.splitlines() if "; " in line]
+        self.assertEqual(len(lines), 1, about)
+        self.assertRegex(lines[0], r"^mptune: .+: .+; .+", about)
+        self.assertIn("mptune-worker was killed" if worker and rank == 0 else f"rank {rank}", lines[0])
+        self.assertEqual(json.loads(out or "{}").get("exit_code"), ENVIRONMENT, about)
+        self.assertEqual(left_processes(self.folder), [], about)
+
     def test_a_kill_ends_all_ranks_and_loses_at_most_the_steps_since_the_last_checkpoint(self):
         """At random points of the training, and before it begins."""
         chance = random.Random(7)
@@ -138,18 +155,7 @@ class Ranks(CommandTest):
             while not early and self.saved() <= seen and time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.02)
             time.sleep(0.4 * chance.random())
-            os.kill(self.victim(process, rank, worker), signal.SIGKILL)
-            killed = time.monotonic()
-            out, errors = process.communicate(timeout=60)
-            about = f"{kill}, rank {rank}, {'worker' if worker else 'mptune'}: {out}{errors}"
-            self.assertLess(time.monotonic() - killed, SLACK_S, about)
-            self.assertEqual(process.returncode, ENVIRONMENT, about)
-            lines = [line for line in errors.splitlines() if "; " in line]
-            self.assertEqual(len(lines), 1, about)
-            self.assertRegex(lines[0], r"^mptune: .+: .+; .+", about)
-            self.assertIn("mptune-worker was killed" if worker and rank == 0 else f"rank {rank}", lines[0])
-            self.assertEqual(json.loads(out or "{}").get("exit_code"), ENVIRONMENT, about)
-            self.assertEqual(left_processes(self.folder), [], about)
+            self.kill_ends_all(process, rank, worker, kill)
             self.assertGreaterEqual(self.saved(), seen, "what was saved stays")
             seen = self.saved()
         self.assertGreater(seen, 0, "the kills came too early to leave anything")
@@ -160,6 +166,30 @@ class Ranks(CommandTest):
             last = self.result("run", "run", *BERT, "--steps", steps, *plan, "--checkpoint", folder)
             self.assertEqual(last["first_step"], seen)
             self.assertEqual(last["loss"], whole["loss"][seen:], plan)
+
+    def test_all_reduce(self):
+        """Losses within rounding of sums in another order, and a training that goes on from a checkpoint."""
+        a, b = CORES
+        clipped = ["--clip-norm", "0.1"]
+        for model, plan in ((TRANSFORMER, TWO + REPLICAS), (RESNET, TWO + REPLICAS), (TRANSFORMER + clipped, THREE),
+                            (BERT, over([a, b], [a]) + ["--stages", "2", "--replicas", "1,2"])):
+            ordered, summed = (self.result("run", "run", *model, *plan, "--steps", "3", "--reduce", reduce)["loss"] for reduce in ("ordered", "all-reduce"))
+            for one, other in zip(ordered, summed, strict=True):
+                self.assertAlmostEqual(one, other, delta=1e-5 * abs(one), msg=(model, plan))
+        bert = [*BERT, *THREE, *ALL_REDUCE]
+        whole = self.result("run", "run", *bert, "--steps", "6", "--save", "whole.safetensors")
+        losses = [loss for steps in ("3", "6")
+                  for loss in self.result("run", "run", *bert, "--steps", steps, "--checkpoint", "kept", "--save", "parts.safetensors")["loss"]]
+        self.assertEqual(losses, whole["loss"])
+        self.assertTrue(self.read("whole.safetensors") == self.read("parts.safetensors"))
+
+    def test_a_kill_ends_all_ranks_that_all_reduce(self):
+        for kill in range(6):
+            rank, worker = kill % 3, kill > 2
+            process = self.start(*BERT, "--steps", "1000000", *THREE, *ALL_REDUCE)
+            self.victim(process, rank, worker)
+            time.sleep(1.5 + 0.1 * kill)
+            self.kill_ends_all(process, rank, worker, kill)
 
     def test_one_process_goes_on_as_two(self):
         whole = self.result("run", "run", *BERT, "--steps", "8", *TWO, "--save", "whole.safetensors", "--csv", "whole.csv")

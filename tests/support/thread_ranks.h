@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -51,6 +52,12 @@ class ThreadRanks {
     return sent_;
   }
 
+  /// Of those messages.
+  [[nodiscard]] std::int64_t sent_bytes() {
+    const std::lock_guard lock(mutex_);
+    return sent_bytes_;
+  }
+
  private:
   class Rank final : public RankGroup {
    public:
@@ -60,18 +67,28 @@ class ThreadRanks {
     void send(int to, int tag, at::Tensor bytes) override {
       const std::lock_guard lock(all_.mutex_);
       ++all_.sent_;
+      all_.sent_bytes_ += static_cast<std::int64_t>(bytes.nbytes());
       all_.messages_[{number_, to, tag}].push_back(std::move(bytes));
       all_.changed_.notify_all();
     }
     void receive(int from, int tag, const at::Tensor& bytes) override {
       std::unique_lock lock(all_.mutex_);
       auto& queue = all_.messages_[{from, number_, tag}];
-      all_.changed_.wait(lock, [&] { return !queue.empty() || all_.why_; });
-      if (all_.why_ && all_.by_ == number_) throw RanksGivenUp();
-      if (all_.why_) throw *all_.why_;
+      wait(lock, [&] { return !queue.empty(); });
       if (queue.front().nbytes() != bytes.nbytes()) throw Error("a message of another size was expected", "ranks", "", ExitCode::internal);
       at::Tensor(bytes).copy_(queue.front().view(bytes.scalar_type()));
       queue.pop_front();
+    }
+    /// In descending order of the ranks: in another one than a rank alone would.
+    void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) override {
+      std::unique_lock lock(all_.mutex_);
+      auto& given = all_.sums_[{sum, all_.rounds_[{number_, sum}]++}];
+      given[number_] = numbers.clone();
+      all_.changed_.notify_all();
+      wait(lock, [&] { return given.size() == ranks.size(); });
+      at::Tensor total = at::zeros_like(numbers);
+      for (auto of_rank = given.rbegin(); of_rank != given.rend(); ++of_rank) total += of_rank->second;
+      at::Tensor(numbers).copy_(total);
     }
     void give_up(const Error& why) override {
       const std::lock_guard lock(all_.mutex_);
@@ -83,6 +100,11 @@ class ThreadRanks {
     }
 
    private:
+    void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
+      all_.changed_.wait(lock, [&] { return ready() || all_.why_; });
+      if (all_.why_ && all_.by_ == number_) throw RanksGivenUp();
+      if (all_.why_) throw *all_.why_;
+    }
     ThreadRanks& all_;
     int number_;
   };
@@ -91,9 +113,12 @@ class ThreadRanks {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> messages_;
+  std::map<std::pair<int, int>, std::map<int, at::Tensor>> sums_;  ///< what ranks gave, by number of the sum and round
+  std::map<std::pair<int, int>, int> rounds_;                      ///< begun so far, by rank and number of the sum
   std::optional<Error> why_;
   int by_ = -1;
   int sent_ = 0;
+  std::int64_t sent_bytes_ = 0;
 };
 
 }  // namespace mptune::testing

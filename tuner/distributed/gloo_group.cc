@@ -1,8 +1,11 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +28,7 @@ namespace {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 constexpr const char* kWhy = "mptune/why";
+constexpr int kNoTag = std::numeric_limits<int>::max();  // of no message
 constexpr std::chrono::milliseconds kNextLook{10};
 constexpr std::chrono::milliseconds kWhileOthersAsk{500};
 
@@ -132,10 +136,9 @@ class GlooGroup final : public RankGroup {
         size_(place.ranks),
         patience_s_(patience_s),
         has_store_(place.rank == 0 && !place.store_runs),
-        store_(std::move(store)) {
-    const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * patience_s)));
-    options->devices.push_back(std::move(network));
-    gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank_, size_, options);
+        store_(std::move(store)),
+        network_(std::move(network)) {
+    gloo_ = connected(store_, rank_, size_);
     for (int other = 0; other < size_; ++other) outboxes_.push_back(other == rank_ ? nullptr : std::make_unique<Outbox>());
   }
   ~GlooGroup() override {
@@ -159,19 +162,39 @@ class GlooGroup final : public RankGroup {
 
   void receive(int from, int tag, const at::Tensor& bytes) override {
     std::vector<at::Tensor> message{bytes};
-    const WorkPtr work = waited_for(gloo()->recv(message, from, tag));
     const auto began = std::chrono::steady_clock::now();
-    bool received = false, failed = false;
-    std::string problem;
+    WorkPtr work;
+    bool received = false;
+    std::optional<std::string> problem;
     try {
+      work = waited_for(gloo()->recv(message, from, tag));  // throws, too, where the connection has ended
       received = work->wait();
+    } catch (const RanksGivenUp&) {
+      throw;
     } catch (const std::exception& error) {
-      failed = true;
       problem = first_line(error.what());
     }
-    no_longer_waited_for(work);
-    if (failed) lost(from, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), problem);
+    if (work) no_longer_waited_for(work);
+    if (problem) lost({from}, began, *problem);
     if (!received) throw RanksGivenUp();
+  }
+
+  // It ends with the connections: each rank that gives up closes its own, of sums in which it takes no part at the moment.
+  void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) override {
+    std::vector<at::Tensor> summed{numbers};
+    const auto began = std::chrono::steady_clock::now();
+    std::string problem;
+    try {
+      group_of(ranks, sum)->allreduce(summed)->wait();
+      return;
+    } catch (const RanksGivenUp&) {
+      throw;
+    } catch (const std::exception& error) {
+      problem = first_line(error.what());
+    }
+    std::vector<int> others = ranks;
+    std::erase(others, rank_);
+    lost(others, began, problem);
   }
 
   void give_up(const Error& why) override {
@@ -186,10 +209,38 @@ class GlooGroup final : public RankGroup {
     }
     while (!receives_ended() || !sends_ended()) std::this_thread::sleep_for(kNextLook);
     gloo_.reset();  // so that the others notice at once
+    forget_sums();
   }
 
  private:
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo() {
+  using GlooPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+  [[nodiscard]] GlooPtr connected(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size) const {
+    const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * patience_s_)));
+    options->devices.push_back(network_);
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  }
+
+  GlooPtr group_of(const std::vector<int>& ranks, int sum) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (given_up_) throw RanksGivenUp();
+      if (const auto known = sums_.find(sum); known != sums_.end()) return known->second;
+    }
+    const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("sum/" + std::to_string(sum), store_);
+    GlooPtr group = connected(store, static_cast<int>(place), static_cast<int>(ranks.size()));
+    const std::lock_guard lock(mutex_);
+    if (given_up_) throw RanksGivenUp();
+    return sums_[sum] = group;
+  }
+  void forget_sums() {
+    std::map<int, GlooPtr> sums;  // closed without the lock
+    const std::lock_guard lock(mutex_);
+    sums.swap(sums_);
+  }
+
+  GlooPtr gloo() {
     const std::lock_guard lock(mutex_);
     if (given_up_) throw RanksGivenUp();
     return gloo_;
@@ -230,16 +281,34 @@ class GlooGroup final : public RankGroup {
     }
   }
 
-  [[noreturn]] void lost(int other, double waited_s, const std::string& problem) {
+  /// Of these ranks those whose connections have ended; all of them where none has.
+  std::string missing_of(const std::vector<int>& ranks) {
+    std::vector<std::string> all, ended;
+    for (const int rank : ranks) {
+      all.push_back(name_of(rank));
+      std::vector<at::Tensor> never_sent{at::empty({1}, at::kByte)};
+      try {
+        if (ranks.size() > 1) (void)gloo()->recv(never_sent, rank, kNoTag);
+      } catch (const std::exception&) {
+        ended.push_back(name_of(rank));
+      }
+    }
+    return join(ended.empty() ? all : ended, " or ");
+  }
+
+  /// `others`: those of whom at least one is missed.
+  [[noreturn]] void lost(const std::vector<int>& others, std::chrono::steady_clock::time_point began, const std::string& problem) {
+    const double waited_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     {
       const std::lock_guard lock(mutex_);
       if (given_up_) throw RanksGivenUp();
     }
     if (const auto why = why_others_gave_up()) throw *why;
+    const std::string missing = missing_of(others);
     if (waited_s >= patience_s_)
-      throw Error(name_of(other) + " has said nothing for " + std::to_string(static_cast<int>(patience_s_)) + " s", name_of(rank_),
+      throw Error(missing + " has said nothing for " + std::to_string(static_cast<int>(patience_s_)) + " s", name_of(rank_),
                   "see whether it is stopped, or its network is down", ExitCode::environment);
-    throw Error(name_of(other) + " has ended or cannot be reached (" + without_source(problem) + ")", name_of(rank_),
+    throw Error(missing + " has ended or cannot be reached (" + without_source(problem) + ")", name_of(rank_),
                 "see what that rank said; with --checkpoint the same command goes on from the last checkpoint", ExitCode::environment);
   }
 
@@ -247,9 +316,11 @@ class GlooGroup final : public RankGroup {
   const double patience_s_;
   const bool has_store_;
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  std::shared_ptr<::gloo::transport::Device> network_;
+  GlooPtr gloo_;
   std::mutex mutex_;
-  std::set<WorkPtr> waiting_;  ///< receives
+  std::map<int, GlooPtr> sums_;  ///< by number of the sum
+  std::set<WorkPtr> waiting_;    ///< receives
   bool given_up_ = false;
   std::vector<std::unique_ptr<Outbox>> outboxes_;  ///< per rank; null for this one
 };

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/base/rank.h"
@@ -29,8 +30,13 @@ class RankGroup {
   /// Waits for the next message with this tag, of as many bytes as `bytes` has, which it fills. One thread at a time for one rank and tag.
   /// Throws RanksGivenUp, or Error (environment) that names the rank which has ended or says nothing.
   virtual void receive(int from, int tag, const at::Tensor& bytes) = 0;
-  /// From now on receive() throws RanksGivenUp. On other ranks it throws `why`, with this rank before its place, once they miss this one.
-  /// The first rank that gives up counts.
+  /// Adds up, place by place, what each of `ranks` gives, this one among them, into `numbers`: contiguous host memory, float or double, as
+  /// much on each. All get the same bits. Waits for the others. `sum` tells apart what goes on at the same time: the calls for one have the
+  /// same `ranks` in the same order on all of them. The first call for each connects the ranks: all ranks make these in one order, one at a
+  /// time. Throws what receive() throws.
+  virtual void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) = 0;
+  /// From now on receive() and all_reduce() throw RanksGivenUp. On other ranks they throw `why`, with this rank before its place, once they
+  /// miss this one. The first rank that gives up counts.
   virtual void give_up(const Error& why) = 0;
 };
 

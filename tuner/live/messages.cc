@@ -71,7 +71,8 @@ MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", 
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
               f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
               f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
-              f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);)
+              f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);
+              f("reduce", v.reduce);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
@@ -143,6 +144,10 @@ struct Names<Outcome> {
 template <>
 struct Names<Precision> {
   static constexpr auto& kAll = kPrecisionNames;
+};
+template <>
+struct Names<Reduce> {
+  static constexpr auto& kAll = kReduceNames;
 };
 template <>
 struct Names<DisturbedBy> {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/plan.h"
+#include "profiler/base/rank.h"
 #include "profiler/trace/profile.h"
 #include "tuner/trial/check.h"
 #include "tuner/trial/setup.h"
@@ -67,6 +68,7 @@ struct TrainRequest {
   std::string validation_data;   ///< file or folder with samples to evaluate after each epoch; "" for none
   double validation_share = 0;   ///< of the samples, kept apart for that instead
   std::string rate_schedule;     ///< as parse_rate_schedule() takes it; "": a constant learning rate
+  Reduce reduce = {};            ///< between ranks
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {

@@ -68,7 +68,7 @@ void mark_ends(std::vector<BoundAction>& row) {
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
-    : plan_(plan), loss_(model.loss().computed_in(plan.options.precision)), devices_(std::move(devices)) {
+    : plan_(plan), loss_(model.loss().computed_in(plan.options.precision)), reduce_(options.reduce), devices_(std::move(devices)) {
   if (options.ranks) {
     ranks_.emplace(options.ranks);
     rank_ = options.ranks->rank();
@@ -77,6 +77,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
     throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
+  check_kinds();
   const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
@@ -97,6 +98,15 @@ BoundGraph::~BoundGraph() {
   drain();
   // Frees the stages' tensors while the device threads that account for them still run.
   for (Replicas& replicas : stages_) replicas.clear();
+}
+
+// Optimizers of a CPU and of a GPU round differently: what ranks train alike would drift apart, step by step.
+void BoundGraph::check_kinds() const {
+  for (int s = 0; s < plan_.num_stages(); ++s)
+    for (const int d : plan_.stages[as_index(s)].devices)
+      if (all_reduces(s) && device(d).spec().kind != device(plan_.stages[as_index(s)].devices[0]).spec().kind)
+        throw Error("stage " + std::to_string(s) + " is trained on devices of two kinds, which round differently", device(d).name(),
+                    "give --reduce ordered, or replicas on devices of one kind");
 }
 
 // Threads that share a core never spin: they would delay what they wait for. Sleeping devices have no cores of their own: the kernel wakes
@@ -297,6 +307,21 @@ void BoundGraph::bind_rows() {
 
 int BoundGraph::device_of(const StageReplica& replica) const {
   return plan_.stages[as_index(replica.stage())].devices[as_index(replica.replica())];
+}
+
+StageReplica* BoundGraph::trained(int stage) const {
+  const Replicas& all = stages_.at(as_index(stage));
+  if (reduce_ == Reduce::ordered) return all[0].get();
+  const auto here = std::ranges::find_if(all, [](const auto& replica) { return replica != nullptr; });
+  return here == all.end() ? nullptr : here->get();
+}
+
+std::vector<int> BoundGraph::ranks_training(int stage) const {
+  std::vector<int> ranks{rank_of(stage, 0)};
+  if (reduce_ == Reduce::ordered) return ranks;
+  for (const int d : plan_.stages[as_index(stage)].devices)
+    if (std::ranges::find(ranks, rank_of(d)) == ranks.end()) ranks.push_back(rank_of(d));
+  return ranks;
 }
 
 bool BoundGraph::has_replicas() const {

@@ -110,9 +110,16 @@ class BoundGraph {
   using Replicas = std::vector<std::unique_ptr<StageReplica>>;
   [[nodiscard]] const std::vector<Replicas>& stages() const { return stages_; }
   [[nodiscard]] const Replicas& replicas(int stage) const { return stages_[as_index(stage)]; }
-  /// The first replica of a stage: the one to train. Requires: it is here.
+  /// The first replica of a stage. Requires: it is here.
   [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
   [[nodiscard]] bool has_first(int stage) const { return replicas(stage)[0] != nullptr; }
+  /// The replica of a stage that is trained here, from which others are refreshed: the first one; with Reduce::all_reduce the first one
+  /// here. Null: none.
+  [[nodiscard]] StageReplica* trained(int stage) const;
+  [[nodiscard]] bool is_trained(const StageReplica& replica) const { return trained(replica.stage()) == &replica; }
+  /// Ranks that train a stage, that of its first replica in front. With several each has all its gradients and statistics after a step.
+  [[nodiscard]] std::vector<int> ranks_training(int stage) const;
+  [[nodiscard]] bool all_reduces(int stage) const { return ranks_training(stage).size() > 1; }
   /// The rank that has a replica.
   [[nodiscard]] int rank_of(int stage, int replica) const { return rank_of(plan_.stages[as_index(stage)].devices[as_index(replica)]); }
   [[nodiscard]] int device_of(const StageReplica& replica) const;
@@ -158,6 +165,7 @@ class BoundGraph {
   void recover();
 
  private:
+  void check_kinds() const;
   /// Whether waiting threads may keep their cores: all devices' and `others` more have one each.
   [[nodiscard]] bool threads_may_spin(std::size_t others) const;
   /// Threads of lanes.
@@ -187,6 +195,7 @@ class BoundGraph {
   Loss loss_;
   std::optional<RankStreams> ranks_;
   int rank_ = 0;
+  Reduce reduce_;
   std::int64_t shapes_ = 0;
   std::vector<StageLink> stage_links_;
   std::vector<StageTensors> tensors_;

@@ -183,24 +183,31 @@ std::vector<at::Tensor> Pipeline::parameters(int stage) const {
 std::vector<NamedTensor> Pipeline::named_parameters() const {
   finish_update();
   std::vector<NamedTensor> all;
-  for (const auto& replicas : impl_->graph.stages())
-    if (replicas[0])
-      for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
+  for (int stage = 0; stage < plan().num_stages(); ++stage)
+    for (const NamedTensor& parameter : named_parameters(stage)) all.push_back(parameter);
   return all;
 }
 
 std::vector<NamedTensor> Pipeline::named_buffers() const {
   std::vector<NamedTensor> all;
-  for (const auto& replicas : impl_->graph.stages())
-    if (replicas[0])
-      for (const NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(buffer);
+  for (int stage = 0; stage < plan().num_stages(); ++stage)
+    for (const NamedTensor& buffer : named_buffers(stage)) all.push_back(buffer);
   return all;
+}
+
+std::vector<NamedTensor> Pipeline::named_buffers(int stage) const {
+  const tuner::StageReplica* trained = impl_->graph.trained(stage);
+  return trained != nullptr ? trained->named_buffers() : std::vector<NamedTensor>();
+}
+
+bool Pipeline::leads(int stage) const {
+  return impl_->graph.has_first(stage);
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters(int stage) const {
   finish_update();
-  const auto& first = impl_->graph.stages().at(as_index(stage))[0];
-  return first ? first->named_parameters() : std::vector<NamedTensor>();
+  const tuner::StageReplica* trained = impl_->graph.trained(stage);
+  return trained != nullptr ? trained->named_parameters() : std::vector<NamedTensor>();
 }
 
 void Pipeline::set_steps(std::int64_t steps) {
@@ -210,6 +217,7 @@ void Pipeline::set_steps(std::int64_t steps) {
 double Pipeline::gradient_norm() {
   std::vector<double> squares(plan().stages.size());
   on_stages([&](int stage) {
+    if (!leads(stage)) return;
     const at::NoGradGuard no_gradients;
     for (const at::Tensor& parameter : parameters(stage)) {
       if (!parameter.grad().defined()) continue;

@@ -9,6 +9,7 @@
 
 #include "planner/plan.h"
 #include "planner/plan_file.h"
+#include "profiler/base/rank.h"
 #include "profiler/collect/host_collector.h"
 #include "profiler/collect/tag_scope.h"
 #include "profiler/device/device.h"
@@ -36,6 +37,7 @@ struct PipelineOptions {
   std::uint64_t seed = 0;                                 ///< of random layers
   bool strict = false;                                    ///< refuse a plan file made for another model instead of warning
   std::shared_ptr<RankGroup> ranks = nullptr;  ///< the processes that have the plan's devices (`1@cuda:0`); null: this one has all
+  Reduce reduce = Reduce::ordered;             ///< between `ranks`
 };
 
 /// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the
@@ -43,10 +45,11 @@ struct PipelineOptions {
 /// the backward, weights of products are summed in the order of the W, all others in that of the I. One thread drives it; every other
 /// thread is owned and joined by this object.
 ///
-/// With options.ranks each process makes a pipeline of the same model, plan and options, with the same batches, and has the stages whose
-/// first device it has: those alone are trained here, and on_stages() visits them alone. Every rank calls the same functions in the same
-/// order; step(), forward(), evaluate(), gradient_norm(), clip_gradients(), unscale_gradients() and copy_state_to() wait for each other and
-/// return the same on all of them. An error on one rank ends the pipelines of all: theirs says why.
+/// With options.ranks each process makes a pipeline of the same model, plan and options, with the same batches. It trains the stages whose
+/// first device it has; with Reduce::all_reduce, all stages of which it has a replica, with the same bits on devices of one kind.
+/// on_stages() visits these alone. Results of Reduce::all_reduce equal the others within rounding. Every rank calls the same functions in
+/// the same order; step(), forward(), evaluate(), gradient_norm(), clip_gradients(), unscale_gradients() and copy_state_to() wait for each
+/// other and return the same on all of them. An error on one rank ends the pipelines of all: theirs says why.
 class Pipeline {
  public:
   /// Copies the model's layers to their devices, 4-d parameters in the plan's memory format. Throws Error: a plan that does not fit the
@@ -77,20 +80,24 @@ class Pipeline {
   /// The same with the loss of all samples.
   [[nodiscard]] Evaluation evaluate(const Tensors& inputs, const at::Tensor& target);
 
-  /// Parameters of a stage's first replica: the ones to train. The other replicas copy their values at the next step. Tied weights belong
-  /// to the first stage that uses them and have the summed gradients of all stages; the other stages copy their values at the next step.
+  /// Parameters of a stage's first replica, or of the first one here: the ones to train. Empty where this rank does not train the stage.
+  /// The other replicas copy their values at the next step. Tied weights belong to the first stage that uses them and have the summed
+  /// gradients of all stages; the other stages copy their values at the next step.
   [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
-  /// All parameters of this rank with their names, in the model's order. After a step they have gradients.
+  /// All parameters that this rank trains with their names, in the model's order. After a step they have gradients.
   [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
   /// Those of parameters(stage), with their names.
   [[nodiscard]] std::vector<NamedTensor> named_parameters(int stage) const;
   [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
+  [[nodiscard]] std::vector<NamedTensor> named_buffers(int stage) const;
+  /// One of the ranks that train a stage leads it: the one with its first replica. What all have alike is taken from there.
+  [[nodiscard]] bool leads(int stage) const;
   /// Copies trained values back into a model of the same layers.
   void copy_state_to(Model& model) const;
 
-  /// Runs `work` once for every stage, on the compute thread of the stage's first device, stages of different devices at the same time:
-  /// the place for one optimizer per stage. If `work` throws for a stage, the exception is rethrown once all stages have ended theirs:
-  /// the others' parameters have then changed, so go on from a TrainingState of before.
+  /// Runs `work` once for every stage that this rank trains, on the compute thread of its first device here, stages of different devices at
+  /// the same time: the place for one optimizer per stage. If `work` throws for a stage, the exception is rethrown once all stages have
+  /// ended theirs: the others' parameters have then changed, so go on from a TrainingState of before.
   void on_stages(const std::function<void(int stage)>& work);
 
   /// Leaves `work` to the next step, which runs it for every stage before the stage's first action: stages do not wait for each other's

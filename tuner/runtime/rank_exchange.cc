@@ -9,7 +9,7 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr int kKinds = 4;  // of Of
+constexpr int kKinds = 5;  // of Of
 
 Tensors host_tensors(const Tensors& tensors) {
   Tensors on_host;
@@ -17,10 +17,51 @@ Tensors host_tensors(const Tensors& tensors) {
   return on_host;
 }
 
+/// In which the gradients of a parameter are added up.
+at::ScalarType type_of_sum(const at::Tensor& parameter) {
+  const at::ScalarType type = parameter.scalar_type();
+  return type == at::kDouble || type == at::kComplexDouble ? at::kDouble : at::kFloat;
+}
+
+at::Tensor real_numbers(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
+/// Gradients that are added up in one type, as real numbers.
+Tensors gradients_summed_in(at::ScalarType type, const Tensors& parameters) {
+  Tensors gradients;
+  for (const at::Tensor& parameter : parameters)
+    if (type_of_sum(parameter) == type && parameter.grad().defined() && parameter.numel() > 0)
+      gradients.push_back(real_numbers(parameter.grad()));
+  return gradients;
+}
+
+/// Places for such tensors in `all`, one behind the other.
+Tensors places_in(const at::Tensor& all, const Tensors& tensors) {
+  Tensors places;
+  std::int64_t first = 0;
+  for (const at::Tensor& tensor : tensors) {
+    places.push_back(all.narrow(0, first, tensor.numel()).view(tensor.sizes()));
+    first += tensor.numel();
+  }
+  return places;
+}
+
+std::int64_t numbers_in(const Tensors& tensors) {
+  std::int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) count += tensor.numel();
+  return count;
+}
+
 }  // namespace
 
 RankExchange::RankExchange(BoundGraph& graph) : graph_(graph), streams_(*graph.ranks()), after_links_(graph.tags_of_links()) {
   for (const Stage& stage : graph.plan().stages) most_replicas_ = std::max(most_replicas_, static_cast<int>(stage.devices.size()));
+  // All ranks connect in order of the stages, which is why it is done before the first step.
+  at::Tensor nothing = at::zeros({1});
+  nothing.mutable_grad() = at::zeros({1});
+  for (int stage = 0; stage < graph.plan().num_stages(); ++stage)
+    if (graph.all_reduces(stage) && graph.trained(stage) != nullptr) all_reduce(stage, {nothing});
 }
 
 // Tags: two of all ranks, then those of replicas, then those of tied weights.
@@ -39,6 +80,36 @@ void RankExchange::send(Of what, int stage, int replica, int to, const Tensors& 
 
 Tensors RankExchange::receive(Of what, int stage, int replica, int from) {
   return streams_.receive(from, tag_of(what, stage, replica), 0);
+}
+
+// Where a rank had no micro-batch, or a layer was not used.
+void RankExchange::fill_gradients(int stage, const Tensors& parameters) {
+  at::Tensor which = at::zeros({static_cast<std::int64_t>(parameters.size())}, at::kBool);
+  for (std::size_t i = 0; i < parameters.size(); ++i) which[static_cast<std::int64_t>(i)] = parameters[i].grad().defined();
+  const std::vector<int> ranks = graph_.ranks_training(stage);
+  const int own = streams_.group().rank();
+  for (const int other : ranks)
+    if (other != own) send(Of::which_gradients, stage, 0, other, {which});
+  for (const int other : ranks)
+    if (other != own) which = which.logical_or(receive(Of::which_gradients, stage, 0, other).at(0));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!parameters[i].grad().defined() && which[static_cast<std::int64_t>(i)].item<bool>())
+      at::Tensor(parameters[i]).mutable_grad() = at::zeros_like(parameters[i]);
+}
+
+// What ranks say about their gradients first has a second use: who is late or has ended is missed there, where it has a name and the wait
+// can be given up. Of Gloo's all-reduce neither is true.
+void RankExchange::all_reduce(int stage, const Tensors& parameters) {
+  fill_gradients(stage, parameters);
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const Tensors gradients = gradients_summed_in(type, parameters);
+    if (gradients.empty()) continue;
+    const at::Tensor sum = at::empty({numbers_in(gradients)}, type);
+    const Tensors places = places_in(sum, gradients);
+    for (std::size_t i = 0; i < gradients.size(); ++i) places[i].copy_(gradients[i]);
+    streams_.group().all_reduce(graph_.ranks_training(stage), stage, sum);
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i].copy_(places[i]);
+  }
 }
 
 void RankExchange::send_tied(bool gradient, int weight, int stage, int to, const at::Tensor& tensor) {

@@ -13,13 +13,17 @@ namespace mptune::tuner {
 /// Throws what RankGroup::receive() throws.
 class RankExchange {
  public:
-  /// `graph` outlives this. Requires: it has ranks.
+  /// `graph` outlives this. Requires: it has ranks. Waits for those with which this one all-reduces.
   explicit RankExchange(BoundGraph& graph);
 
-  /// What travels between the rank of a stage's first replica and that of another one.
-  enum class Of { parameters, buffers, gradients, statistics };
+  /// What travels between ranks that have replicas of a stage.
+  enum class Of { parameters, buffers, gradients, statistics, which_gradients };
   void send(Of what, int stage, int replica, int to, const Tensors& tensors);
   [[nodiscard]] Tensors receive(Of what, int stage, int replica, int from);
+
+  /// Adds to the gradients of a stage's parameters those of all other ranks that train it: all then have the same bits, and none only where
+  /// no rank has any. Requires: this rank trains it, and is not alone.
+  void all_reduce(int stage, const Tensors& parameters);
 
   /// Of the tied weight with this number, its copy in a later stage: its value, or the copy's gradient.
   void send_tied(bool gradient, int weight, int stage, int to, const at::Tensor& tensor);
@@ -33,6 +37,7 @@ class RankExchange {
   [[nodiscard]] std::vector<Tensors> to_one(int to, const Tensors& own);
 
  private:
+  void fill_gradients(int stage, const Tensors& parameters);
   [[nodiscard]] int tag_of(Of what, int stage, int replica) const;
   [[nodiscard]] int tag_of_tied(bool gradient, int weight, int stage) const;
 

@@ -13,7 +13,7 @@ void StepRunner::begin_ends() {
   for (std::size_t s = 0; s < ends_.size(); ++s) {
     const BoundGraph::Replicas& replicas = graph_.stages()[s];
     ends_[s].running = replicas_here(replicas);
-    ends_[s].shares_left = shares_of(replicas);
+    ends_[s].shares_left = shares_of(static_cast<int>(s));
     ends_[s].computed.assign(replicas.size(), nullptr);
     ends_[s].finished.assign(replicas.size(), nullptr);
   }
@@ -23,16 +23,24 @@ int StepRunner::replicas_here(const BoundGraph::Replicas& replicas) {
   return static_cast<int>(std::ranges::count_if(replicas, [](const auto& replica) { return replica != nullptr; }));
 }
 
-/// On CPU every replica's thread finishes a share of the stage. On a GPU the first replica's thread finishes all: work of another thread on
-/// its memory would be on no recorded lane. So does it where replicas are on several ranks. Another rank than the first replica's has
-/// nothing to finish.
-int StepRunner::shares_of(const BoundGraph::Replicas& replicas) {
-  if (!replicas[0]) return 0;
+/// On CPU every replica's thread finishes a share of the stage. On a GPU the thread of the replica that is trained finishes all: work of
+/// another thread on its memory would be on no recorded lane. So does it where replicas are on several ranks. A rank that does not train
+/// the stage has nothing to finish.
+int StepRunner::shares_of(int stage) const {
+  const StageReplica* trained = graph_.trained(stage);
+  if (trained == nullptr) return 0;
+  const BoundGraph::Replicas& replicas = graph_.replicas(stage);
   const bool all_here = replicas_here(replicas) == static_cast<int>(replicas.size());
-  return replicas[0]->on_gpu() || !all_here ? 1 : static_cast<int>(replicas.size());
+  return trained->on_gpu() || !all_here ? 1 : static_cast<int>(replicas.size());
 }
 
-void StepRunner::end_replica(const StageReplica& replica) {
+/// Which share the replica's thread finishes, if there are so many.
+int StepRunner::share_of(const StageReplica& replica) const {
+  return graph_.is_trained(replica) ? 0 : replica.replica();
+}
+
+void StepRunner::end_replica(StageReplica& replica) {
+  if (graph_.all_reduces(replica.stage()) && replica.has_batch_statistics()) share_statistics(replica);
   StageEnd& end = ends_[as_index(replica.stage())];
   // A GPU's thread is ahead of its work. Nobody waits: other devices start to read after this moment.
   if (end.computed.size() > 1) end.computed[as_index(replica.replica())] = graph_.device(graph_.device_of(replica)).now();
@@ -72,12 +80,13 @@ bool StepRunner::all_shares_done() const {
 bool StepRunner::finish_share(StageReplica& replica) {
   const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
   StageEnd& end = ends_[as_index(replica.stage())];
-  const int shares = shares_of(replicas), device = graph_.device_of(replica);
-  if (replica.replica() >= shares) return true;
+  const int shares = shares_of(replica.stage()), device = graph_.device_of(replica);
+  if (share_of(replica) >= shares) return true;
   if (!wait_unless_failed(device, [&] { return end.running == 0; })) return false;
   if (replicas.size() > 1) {
     after(device, end.computed);
     sum_replicas(replica, shares);
+    if (graph_.all_reduces(replica.stage())) all_reduce(replica);
   }
   if (replica.has_batch_statistics()) {
     if (exchange_) receive_statistics(replica);
@@ -92,18 +101,21 @@ void StepRunner::after(int device, const std::vector<MomentPtr>& moments) {
   for (const MomentPtr& moment : moments) graph_.device(device).after(moment);
 }
 
-/// Sums a share of the replicas' gradients into the first one's, in order of the replicas.
+/// Sums a share of the replicas' gradients into those of the one that is trained, in order of the replicas: of all ranks' where it alone is
+/// trained, else of this one's.
 void StepRunner::sum_replicas(StageReplica& replica, int shares) {
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
   const TagScope scope(gpus_, tag, EventKind::reduce);
   const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
-  const std::vector<at::Tensor>& parameters = replicas[0]->trained();
+  const StageReplica& sum = *graph_.trained(replica.stage());
+  const bool only_own = graph_.all_reduces(replica.stage());
   const auto add = [&](const auto& gradient_of) {
-    for (std::size_t p = as_index(replica.replica()); p < parameters.size(); p += as_index(shares))
-      add_gradient(parameters[p], gradient_of(p));
+    for (std::size_t p = as_index(share_of(replica)); p < sum.trained().size(); p += as_index(shares))
+      add_gradient(sum.trained()[p], gradient_of(p));
   };
-  for (std::size_t other = 1; other < replicas.size(); ++other) {
+  for (std::size_t other = 0; other < replicas.size(); ++other) {
+    if (replicas[other].get() == &sum || (only_own && !replicas[other])) continue;
     if (replicas[other]) {
       add([&](std::size_t p) { return replicas[other]->trained()[p].grad(); });
       continue;
@@ -119,14 +131,15 @@ void StepRunner::commit_statistics(const StageReplica& replica, int shares) {
   std::vector<StageReplica*> all;
   for (const auto& each : graph_.replicas(replica.stage()))
     if (each) all.push_back(each.get());
-  all[0]->commit_statistics(all, replica.replica(), shares);
+  all[0]->commit_statistics(all, share_of(replica), shares);
 }
 
 /// Adds the gradients of tied copies to those of the stage that trains the weight, in order of the stages.
 void StepRunner::sum_tied(int device) {
   for (const auto& [name, weight] : tied_.all()) {
-    if (!graph_.has_first(weight.stage) || graph_.device_of(graph_.first(weight.stage)) != device) continue;
-    StageReplica& holder = graph_.first(weight.stage);
+    StageReplica* const trained = graph_.trained(weight.stage);
+    if (trained == nullptr || graph_.device_of(*trained) != device) continue;
+    StageReplica& holder = *trained;
     const auto start = profiler::SteadyClock::now();
     const Tag tag = tag_of(holder);
     const TagScope scope(gpus_, tag, EventKind::reduce);

@@ -4,6 +4,10 @@
 //     rank of the first replica     update, parameters --->                     <--- gradients, statistics of the others; sum
 //     rank of another replica                         ---> forwards, backwards ---> gradients, statistics
 //     all                                                                       losses of the micro-batches <---> all
+//
+// With Reduce::all_reduce every rank that has replicas trains the stage:
+//
+//     each of these ranks           update ---> forwards, backwards ---> statistics <---> all of them; own sum, all-reduce
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -26,10 +30,11 @@ void keep(const Tensors& received, Tensors& kept) {
 
 }  // namespace
 
-/// The first replica of a stage on each other rank that has one.
+/// The first replica of a stage on each rank that has one and does not train it.
 std::vector<int> StepRunner::replicas_elsewhere(int stage) const {
   std::vector<int> first_of_rank;
-  std::set<int> ranks{graph_.ranks()->group().rank()};
+  const std::vector<int> training = graph_.ranks_training(stage);
+  std::set<int> ranks(training.begin(), training.end());
   for (int r = 0; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
     if (ranks.insert(graph_.rank_of(stage, r)).second) first_of_rank.push_back(r);
   return first_of_rank;
@@ -57,7 +62,8 @@ void StepRunner::send_values(const StageReplica& first, bool buffers) {
   }
   for (const auto& [name, weight] : tied_.all()) {
     if (weight.stage != stage) continue;
-    std::set<int> ranks{graph_.ranks()->group().rank()};
+    const std::vector<int> training = graph_.ranks_training(stage);
+    std::set<int> ranks(training.begin(), training.end());
     for (const TiedWeights::Copy& copy : weight.copies)
       for (int r = 0; r < static_cast<int>(graph_.replicas(copy.stage).size()); ++r)
         if (const int rank = graph_.rank_of(copy.stage, r); ranks.insert(rank).second)
@@ -69,7 +75,7 @@ void StepRunner::send_values(const StageReplica& first, bool buffers) {
 void StepRunner::receive_values(bool buffers) {
   try {
     for (int stage = 0; stage < graph_.plan().num_stages(); ++stage)
-      if (const int r = replica_here(stage); r > 0 && !graph_.has_first(stage)) {
+      if (const int r = replica_here(stage); r > 0 && graph_.trained(stage) == nullptr) {
         const auto charged = graph_.device(graph_.device_of(*graph_.replicas(stage)[as_index(r)])).charge_thread();
         const int rank = graph_.rank_of(stage, 0);
         Values& values = values_[as_index(stage)];
@@ -78,7 +84,7 @@ void StepRunner::receive_values(bool buffers) {
       }
     for (const auto& [name, weight] : tied_.all()) {
       const auto here = std::ranges::find_if(weight.copies, [&](const auto& copy) { return replica_here(copy.stage) >= 0; });
-      if (graph_.has_first(weight.stage) || here == weight.copies.end()) continue;
+      if (graph_.trained(weight.stage) != nullptr || here == weight.copies.end()) continue;
       keep({exchange_->receive_tied(false, weight.number, here->stage, graph_.rank_of(weight.stage, 0))}, tied_values_[weight.number]);
     }
   } catch (...) {
@@ -93,10 +99,10 @@ void StepRunner::await_values(int device) {
   if (!wait_unless_failed(device, [this] { return values_are_here_.load(); })) throw StepCancelled();
 }
 
-/// In the compute thread of a replica whose row has ended. The first replica's rank sums.
+/// In the compute thread of a replica whose row has ended. The first replica's rank sums, if it alone trains the stage.
 void StepRunner::send_gradients_of(StageReplica& replica) {
   const int stage = replica.stage(), r = replica.replica(), first = graph_.rank_of(stage, 0);
-  if (r == 0 || graph_.has_first(stage)) return;
+  if (graph_.trained(stage) != nullptr) return;
   Tensors gradients;
   for (const at::Tensor& trained : replica.trained()) gradients.push_back(trained.grad());
   exchange_->send(RankExchange::Of::gradients, stage, r, first, gradients);
@@ -108,20 +114,42 @@ Tensors StepRunner::receive_gradients_of(int stage, int replica) {
   return exchange_->receive(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
 }
 
-/// Gives the first replica of a stage the statistics that other ranks' replicas saw.
-void StepRunner::receive_statistics(StageReplica& first) {
-  const int stage = first.stage();
-  for (int r = 1; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
-    if (!graph_.replicas(stage)[as_index(r)])
-      first.add_statistics(exchange_->receive(RankExchange::Of::statistics, stage, r, graph_.rank_of(stage, r)));
+/// In the compute thread of the replica that is trained, with the gradients of all replicas here.
+void StepRunner::all_reduce(StageReplica& trained) {
+  const auto start = profiler::SteadyClock::now();
+  const Tag tag = tag_of(trained);
+  const TagScope scope(gpus_, tag, EventKind::reduce);
+  exchange_->all_reduce(trained.stage(), trained.trained());
+  if (auto* recorder = trained.recorder()) recorder->leaf(EventKind::reduce, "all-reduce gradients", tag, start);
 }
 
-/// In the compute thread of a stage's first replica, when its gradients are final: those of tied weights go to the rank that trains them.
+/// In the compute thread of a replica that has seen all its micro-batches: each rank that trains the stage commits those of all.
+void StepRunner::share_statistics(StageReplica& replica) {
+  const Tensors seen = replica.take_statistics();
+  for (const int rank : graph_.ranks_training(replica.stage()))
+    if (rank != graph_.ranks()->group().rank())
+      exchange_->send(RankExchange::Of::statistics, replica.stage(), replica.replica(), rank, seen);
+  replica.add_statistics(seen);
+}
+
+/// Gives the replica of a stage that is trained the statistics that other ranks' replicas saw.
+void StepRunner::receive_statistics(StageReplica& trained) {
+  const int stage = trained.stage();
+  for (int r = 0; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
+    if (!graph_.replicas(stage)[as_index(r)])
+      trained.add_statistics(exchange_->receive(RankExchange::Of::statistics, stage, r, graph_.rank_of(stage, r)));
+}
+
+/// In the compute thread of a stage's first replica, when its gradients are final: those of tied weights go to the ranks that train them
+/// and do not have these gradients.
 void StepRunner::send_tied_gradients(const StageReplica& first) {
+  const std::vector<int> have = graph_.ranks_training(first.stage());
   for (const auto& [name, weight] : tied_.all())
-    for (const TiedWeights::Copy& copy : weight.copies)
-      if (copy.stage == first.stage() && !graph_.has_first(weight.stage))
-        exchange_->send_tied(true, weight.number, copy.stage, graph_.rank_of(weight.stage, 0), copy.tensor.grad());
+    for (const TiedWeights::Copy& copy : weight.copies) {
+      if (copy.stage != first.stage()) continue;
+      for (const int rank : graph_.ranks_training(weight.stage))
+        if (std::ranges::find(have, rank) == have.end()) exchange_->send_tied(true, weight.number, copy.stage, rank, copy.tensor.grad());
+    }
 }
 
 std::vector<double> StepRunner::sum_over_ranks(std::vector<double> own) {

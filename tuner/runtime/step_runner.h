@@ -60,14 +60,14 @@ class StepRunner {
   [[nodiscard]] Tensors on_host(const Tensors& inputs) const;
   /// Runs `work` on all devices while inputs are staged; rethrows the first error when all have recovered.
   void run_devices(bool evaluates, const std::function<void(int device)>& work);
-  void on_first_replicas(const std::function<void(StageReplica&)>& work);
+  void on_trained_replicas(const std::function<void(StageReplica&)>& work);
   void optimize(StageReplica& replica, const std::function<void(int stage)>& work);
-  /// Runs what the stage was given by update_with_next_step(), if it is left and this is the stage's first replica.
+  /// Runs what the stage was given by update_with_next_step(), if it is left and this replica is the one that is trained.
   void update(StageReplica& replica);
   void begin_row(int device, Accumulate accumulate);
   void give_values(int device, bool buffers);
   using NamedTensors = const std::vector<NamedTensor>& (StageReplica::*)() const;
-  [[nodiscard]] Tensors first_values(int stage, NamedTensors of, const Tensors& received) const;
+  [[nodiscard]] Tensors trained_values(int stage, NamedTensors of, const Tensors& received) const;
   /// Before the replica's first action of a step.
   void prepare(StageReplica& replica, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
@@ -105,10 +105,11 @@ class StepRunner {
   void restore(const BoundAction& bound);
 
   void begin_ends();
-  [[nodiscard]] static int shares_of(const BoundGraph::Replicas& replicas);
+  [[nodiscard]] int shares_of(int stage) const;
+  [[nodiscard]] int share_of(const StageReplica& replica) const;
   [[nodiscard]] static int replicas_here(const BoundGraph::Replicas& replicas);
   /// The replica's gradients of this step are final, unless other replicas' are added.
-  void end_replica(const StageReplica& replica);
+  void end_replica(StageReplica& replica);
   /// Waits, and helps others meanwhile. Returns false if the step has failed.
   [[nodiscard]] bool wait_unless_failed(int device, const std::function<bool()>& ready);
   void finish(int device);
@@ -129,7 +130,9 @@ class StepRunner {
   void await_values(int device);
   void send_gradients_of(StageReplica& replica);
   [[nodiscard]] Tensors receive_gradients_of(int stage, int replica);
-  void receive_statistics(StageReplica& first);
+  void all_reduce(StageReplica& trained);
+  void share_statistics(StageReplica& replica);
+  void receive_statistics(StageReplica& trained);
   void send_tied_gradients(const StageReplica& first);
   void share_evaluated();
 
@@ -148,7 +151,7 @@ class StepRunner {
   const bool has_copies_;  ///< replicas, or copies of tied weights: each step begins with refreshing them
   bool running_ = false;   ///< device threads are at work; they may call what would else start work on them
 
-  /// Of a stage's first replica on another rank, as the current step needs them here.
+  /// Of the replica of a stage that another rank trains, as the current step needs them here.
   struct Values {
     Tensors parameters, buffers;
   };

@@ -24,15 +24,15 @@ void share_or_copy(at::Tensor copy, const at::Tensor& from) {
 
 void StepRunner::on_stages(const std::function<void(int stage)>& work) {
   finish_update();
-  on_first_replicas([&](StageReplica& replica) { optimize(replica, work); });
+  on_trained_replicas([&](StageReplica& replica) { optimize(replica, work); });
 }
 
-void StepRunner::on_first_replicas(const std::function<void(StageReplica&)>& work) {
+void StepRunner::on_trained_replicas(const std::function<void(StageReplica&)>& work) {
   running_ = true;
   failed_at_.clear();
   graph_.for_devices([&](int device) {
     for_replicas(device, [&](StageReplica& replica) {
-      if (replica.replica() == 0) work(replica);
+      if (graph_.is_trained(replica)) work(replica);
     });
   });
   running_ = false;
@@ -59,17 +59,17 @@ void StepRunner::optimize(StageReplica& replica, const std::function<void(int st
 void StepRunner::update_with_next_step(std::function<void(int stage)> work) {
   finish_update();
   update_ = std::move(work);
-  for (int stage = 0; stage < static_cast<int>(updates_.size()); ++stage) updates_[as_index(stage)].left = graph_.has_first(stage);
+  for (int stage = 0; stage < static_cast<int>(updates_.size()); ++stage) updates_[as_index(stage)].left = graph_.trained(stage) != nullptr;
 }
 
 void StepRunner::finish_update() {
   if (running_ || std::ranges::none_of(updates_, [](const StageUpdate& update) { return update.left.load(); })) return;
-  on_first_replicas([this](StageReplica& replica) { update(replica); });
+  on_trained_replicas([this](StageReplica& replica) { update(replica); });
 }
 
 void StepRunner::update(StageReplica& replica) {
   StageUpdate& own = updates_[as_index(replica.stage())];
-  if (replica.replica() > 0 || !own.left) return;
+  if (!graph_.is_trained(replica) || !own.left) return;
   const auto done = [&] {
     own.done = graph_.device(graph_.device_of(replica)).now();
     own.left = false;
@@ -102,6 +102,7 @@ void StepRunner::begin_row(int device, Accumulate accumulate) {
   });
 }
 
+// What earlier steps have summed stays in a stage's first replica alone, so that it counts once where ranks add up their gradients.
 void StepRunner::prepare(StageReplica& replica, Accumulate accumulate) {
   update(replica);
   const at::NoGradGuard no_gradients;
@@ -109,17 +110,19 @@ void StepRunner::prepare(StageReplica& replica, Accumulate accumulate) {
   if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
 }
 
-/// Gives a replica the first one's parameters, and a stage's copies of tied weights the values of the stage that trains them.
+/// Gives a replica the parameters of the one that is trained, and a stage's copies of tied weights the values of the stage that trains
+/// them.
 void StepRunner::refresh(StageReplica& replica, int device) {
-  if (replica.replica() == 0 && replica.copies().empty()) return;
+  const bool trained = graph_.is_trained(replica);
+  if (trained && replica.copies().empty()) return;
   const at::NoGradGuard no_gradients;
-  if (replica.replica() > 0) await_update(replica.stage(), device);
+  if (!trained) await_update(replica.stage(), device);
   for (const NamedTensor& copy : replica.copies()) await_update(tied_.of(copy.name).stage, device);
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
   const TagScope scope(gpus_, tag, EventKind::reduce);
-  if (replica.replica() > 0) {
-    const Tensors from = first_values(replica.stage(), &StageReplica::named_parameters, values_[as_index(replica.stage())].parameters);
+  if (!trained) {
+    const Tensors from = trained_values(replica.stage(), &StageReplica::named_parameters, values_[as_index(replica.stage())].parameters);
     for (std::size_t p = 0; p < from.size(); ++p) share_or_copy(replica.named_parameters()[p].tensor, from[p]);
   }
   for (const NamedTensor& copy : replica.copies()) {
@@ -129,11 +132,12 @@ void StepRunner::refresh(StageReplica& replica, int device) {
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
 }
 
-/// Tensors of a stage's first replica; `received`, if that is on another rank.
-Tensors StepRunner::first_values(int stage, NamedTensors of, const Tensors& received) const {
-  if (!graph_.has_first(stage)) return received;
+/// Tensors of the replica of a stage that is trained; `received`, if that is on another rank.
+Tensors StepRunner::trained_values(int stage, NamedTensors of, const Tensors& received) const {
+  const StageReplica* trained = graph_.trained(stage);
+  if (trained == nullptr) return received;
   Tensors values;
-  for (const NamedTensor& named : (graph_.first(stage).*of)()) values.push_back(named.tensor);
+  for (const NamedTensor& named : (trained->*of)()) values.push_back(named.tensor);
   return values;
 }
 
@@ -145,20 +149,21 @@ void StepRunner::give_values(int device, bool buffers) {
   });
 }
 
-/// Work of `device` that comes now reads the parameters of a stage's first replica as the optimizer leaves them.
+/// Work of `device` that comes now reads the parameters of a stage as the optimizer leaves them.
 void StepRunner::await_update(int stage, int device) {
-  if (!graph_.has_first(stage)) return await_values(device);
+  const StageReplica* trained = graph_.trained(stage);
+  if (trained == nullptr) return await_values(device);
   const StageUpdate& update = updates_[as_index(stage)];
   if (!wait_unless_failed(device, [&] { return !update.left; })) throw StepCancelled();
   graph_.device(device).after(update.done);
   // The caller's own optimizer may still be writing them on a GPU.
-  graph_.after_caller(device, graph_.device_of(graph_.first(stage)));
+  graph_.after_caller(device, graph_.device_of(*trained));
 }
 
-/// Running statistics are committed to the first replica's buffers alone.
+/// Running statistics are committed to the buffers of the replica that is trained.
 void StepRunner::refresh_buffers(StageReplica& replica) {
-  if (replica.replica() == 0) return;
-  const Tensors from = first_values(replica.stage(), &StageReplica::named_buffers, values_[as_index(replica.stage())].buffers);
+  if (graph_.is_trained(replica)) return;
+  const Tensors from = trained_values(replica.stage(), &StageReplica::named_buffers, values_[as_index(replica.stage())].buffers);
   for (std::size_t b = 0; b < from.size(); ++b) at::Tensor(replica.named_buffers()[b].tensor).copy_(from[b]);
 }
 

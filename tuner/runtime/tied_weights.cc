@@ -28,9 +28,11 @@ void add_gradient(at::Tensor parameter, const at::Tensor& gradient) {
 TiedWeights::TiedWeights(const BoundGraph& graph) {
   for (const auto& [name, stages] : graph.tied_stages()) {
     Weight weight{.number = static_cast<int>(weights_.size()), .stage = stages.front(), .first = {}, .copies = {}};
-    if (graph.has_first(weight.stage)) weight.first = tensor_named(name, graph.first(weight.stage).named_parameters());
-    for (std::size_t i = 1; i < stages.size(); ++i)
-      weight.copies.push_back({stages[i], graph.has_first(stages[i]) ? tensor_named(name, graph.first(stages[i]).copies()) : at::Tensor()});
+    if (const StageReplica* own = graph.trained(weight.stage)) weight.first = tensor_named(name, own->named_parameters());
+    for (std::size_t i = 1; i < stages.size(); ++i) {
+      const StageReplica* own = graph.trained(stages[i]);
+      weight.copies.push_back({stages[i], own != nullptr ? tensor_named(name, own->copies()) : at::Tensor()});
+    }
     weights_.emplace(name, std::move(weight));
   }
 }

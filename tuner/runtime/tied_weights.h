@@ -17,12 +17,12 @@ class TiedWeights {
   /// The parameter in a later stage.
   struct Copy {
     int stage = 0;
-    at::Tensor tensor;  ///< of the stage's first replica; undefined where that is not here
+    at::Tensor tensor;  ///< of the replica that is trained here; undefined for none
   };
   struct Weight {
     int number = 0;            ///< by name, from 0
     int stage = 0;             ///< that trains it
-    at::Tensor first;          ///< of the stage's first replica; undefined where that is not here
+    at::Tensor first;          ///< of the replica that is trained here; undefined for none
     std::vector<Copy> copies;  ///< in order of the stages
   };
 

@@ -21,16 +21,30 @@ std::vector<NamedTensor> on_host(const std::vector<NamedTensor>& tensors) {
   return copies;
 }
 
-/// Which parameters each optimizer has.
-std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pipeline, const Optimizers& optimizers) {
-  if (optimizers.size() == 1) return {pipeline.named_parameters()};
+void check_count(const Pipeline& pipeline, const Optimizers& optimizers) {
   const int stages = pipeline.plan().num_stages();
-  if (optimizers.size() != as_index(stages))
+  if (optimizers.size() != 1 && optimizers.size() != as_index(stages))
     throw Error(std::to_string(optimizers.size()) + " optimizers for " + std::to_string(stages) + " stages", "training_state",
                 "pass one for all parameters, or one per stage");
+}
+
+/// Which parameters each optimizer has.
+std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pipeline, const Optimizers& optimizers) {
+  check_count(pipeline, optimizers);
+  if (optimizers.size() == 1) return {pipeline.named_parameters()};
+  const int stages = pipeline.plan().num_stages();
   std::vector<std::vector<NamedTensor>> by_stage;
   for (int stage = 0; stage < stages; ++stage) by_stage.push_back(pipeline.named_parameters(stage));
   return by_stage;
+}
+
+/// Of the stages that this rank leads: over all ranks each stage once.
+std::vector<NamedTensor> led(const Pipeline& pipeline, std::vector<NamedTensor> (Pipeline::*tensors_of)(int stage) const) {
+  std::vector<NamedTensor> all;
+  for (int stage = 0; stage < pipeline.plan().num_stages(); ++stage)
+    if (pipeline.leads(stage))
+      for (const NamedTensor& named : (pipeline.*tensors_of)(stage)) all.push_back(named);
+  return all;
 }
 
 using TensorsByName = std::map<std::string, at::Tensor>;
@@ -79,10 +93,11 @@ void set_learning_rate(const Optimizers& optimizers, double rate) {
 }
 
 TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers) {
-  TrainingState state{pipeline.steps(), on_host(pipeline.named_parameters()), on_host(pipeline.named_buffers()), {}};
-  const auto parameters = parameters_by_optimizer(pipeline, optimizers);
-  for (std::size_t i = 0; i < optimizers.size(); ++i)
-    if (optimizers[i] != nullptr) state.optimizer.merge(optimizer_state(*optimizers[i], parameters[i]));
+  check_count(pipeline, optimizers);
+  const std::vector<NamedTensor> parameters = led(pipeline, &Pipeline::named_parameters);
+  TrainingState state{pipeline.steps(), on_host(parameters), on_host(led(pipeline, &Pipeline::named_buffers)), {}};
+  for (const torch::optim::Optimizer* optimizer : optimizers)
+    if (optimizer != nullptr) state.optimizer.merge(optimizer_state(*optimizer, parameters));
   return pipeline.has_all_stages() ? state : of_all_ranks(pipeline, std::move(state));
 }
 

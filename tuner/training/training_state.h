@@ -25,8 +25,8 @@ using Optimizers = std::vector<torch::optim::Optimizer*>;
 /// Sets the learning rate of every parameter group. Between two steps only.
 void set_learning_rate(const Optimizers& optimizers, double rate);
 
-/// Between two steps only. Of several ranks every one calls it, and the first gets the state of all, the others that of their stages.
-/// Throws what optimizer_state() throws.
+/// Between two steps only. Of several ranks every one calls it, and the first gets the state of all, the others that of the stages that
+/// they lead. Throws what optimizer_state() throws.
 [[nodiscard]] TrainingState training_state(const Pipeline& pipeline, const Optimizers& optimizers);
 /// Of several ranks each gives the state of all. Throws Error, and changes nothing, where names or shapes differ; also what
 /// set_optimizer_state() throws.

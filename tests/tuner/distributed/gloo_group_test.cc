@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -62,6 +63,76 @@ TEST(GlooGroup, GivingUpEndsWhatWaitsAndTellsOthersWhy) {
     EXPECT_EQ(error.where(), "rank 0, checkpoint");
     EXPECT_EQ(error.remedy(), "free space");
     EXPECT_EQ(error.code(), ExitCode::usage);
+  });
+}
+
+TEST(GlooGroup, RanksAddUpInGroups) {
+  run_gloo(3, 60, [](const std::shared_ptr<RankGroup>& group) {
+    const int own = group->rank();
+    const std::vector<std::vector<int>> groups{{0, 1, 2}, {2, 0}, {1, 2}};
+    for (int round = 0; round < 3; ++round)
+      for (int sum = 0; sum < 3; ++sum) {
+        const std::vector<int>& ranks = groups[static_cast<std::size_t>(sum)];
+        if (std::ranges::find(ranks, own) == ranks.end()) continue;
+        const at::Tensor numbers = at::arange(100000, sum == 1 ? at::kDouble : at::kFloat) * (own + 1);
+        group->all_reduce(ranks, sum, numbers);
+        int factor = 0;
+        for (const int rank : ranks) factor += rank + 1;
+        EXPECT_TRUE(at::equal(numbers, at::arange(100000, numbers.scalar_type()) * factor)) << sum;
+      }
+  });
+}
+
+TEST(GlooGroup, SumsGiveTheSameBitsToAll) {
+  std::vector<at::Tensor> sums(4);
+  run_gloo(4, 60, [&](const std::shared_ptr<RankGroup>& group) {
+    const at::Tensor numbers = (at::arange(12345, at::kFloat) * (0.37F + static_cast<float>(group->rank()))).sin();
+    group->all_reduce({0, 1, 2, 3}, 0, numbers);
+    sums[static_cast<std::size_t>(group->rank())] = numbers;
+  });
+  for (const at::Tensor& sum : sums) EXPECT_TRUE(at::equal(sum, sums[0]));
+}
+
+TEST(GlooGroup, SumsOfSeveralThreadsGoOnAtTheSameTime) {
+  run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
+    for (int sum = 0; sum < 2; ++sum) group->all_reduce({0, 1}, sum, at::zeros({1}));
+    std::vector<std::thread> threads;
+    for (int sum = 0; sum < 2; ++sum)
+      threads.emplace_back([&, sum] {
+        for (int i = 0; i < 50; ++i) {
+          if (group->rank() != sum) std::this_thread::sleep_for(std::chrono::microseconds(200));
+          const at::Tensor numbers = at::full({1000}, sum + 1, at::kFloat);
+          group->all_reduce({0, 1}, sum, numbers);
+          EXPECT_TRUE(at::equal(numbers, at::full({1000}, 2 * (sum + 1), at::kFloat)));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST(GlooGroup, ARankThatEndsEndsTheSumsThatWaitForIt) {
+  run_gloo(3, 60, [](const std::shared_ptr<RankGroup>& group) {
+    group->all_reduce({0, 1, 2}, 0, at::zeros({1}));
+    if (group->rank() == 1) return;
+    const Error error = testing::error_of([&] { group->all_reduce({0, 1, 2}, 0, at::zeros({1000})); });
+    EXPECT_EQ(std::string(error.what()).substr(0, 20), "rank 1 has ended or ");
+    EXPECT_EQ(error.where(), group->rank() == 0 ? "rank 0" : "rank 2");
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // the other one asks, too
+  });
+}
+
+TEST(GlooGroup, ARankThatGivesUpTellsTheSumsThatWaitForIt) {
+  run_gloo(3, 60, [](const std::shared_ptr<RankGroup>& group) {
+    group->all_reduce({0, 1, 2}, 0, at::zeros({1}));
+    if (group->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      group->give_up(Error("the disk is full", "checkpoint", "free space", ExitCode::usage));
+      EXPECT_THROW(group->all_reduce({0, 1, 2}, 0, at::zeros({1})), RanksGivenUp);
+      return;
+    }
+    const Error error = testing::error_of([&] { group->all_reduce({0, 1, 2}, 0, at::zeros({1000})); });
+    EXPECT_EQ(std::string(error.what()), "the disk is full");
+    group->give_up(error);
   });
 }
 

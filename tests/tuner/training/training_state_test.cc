@@ -9,12 +9,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "profiler/loading/load_model.h"
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
+#include "tests/support/thread_ranks.h"
+#include "tuner/distributed/remote_device.h"
 #include "tuner/training/checkpoint.h"
 
 namespace mptune::testing {
@@ -40,14 +43,13 @@ Plan plan_of(int layers, const std::string& schedule, int devices, const std::st
   return make_plan(options);
 }
 
-std::vector<std::shared_ptr<Device>> one_core_each(const Plan& plan) {
+std::vector<std::shared_ptr<Device>> one_core_each(const Plan& plan, const RankGroup* ranks = nullptr) {
   const std::vector<int> cores = available_cores();
   std::vector<std::shared_ptr<Device>> devices;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    DeviceSpec spec;
-    spec.name = plan.devices[d];
+    DeviceSpec spec = parse_device(plan.devices[d]);
     spec.cores = {cores[d % cores.size()]};
-    devices.push_back(make_device(spec));
+    devices.push_back(tuner::make_device_of(spec, ranks));
   }
   return devices;
 }
@@ -62,7 +64,8 @@ using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(con
 
 /// A pipeline with an optimizer per stage.
 struct Training {
-  Training(const Plan& plan, MakeOptimizer the_make) : pipeline(model(), plan, seeded(), one_core_each(plan)), make(std::move(the_make)) {
+  Training(const Plan& plan, MakeOptimizer the_make, const PipelineOptions& options = seeded())
+      : pipeline(model(), plan, options, one_core_each(plan, options.ranks.get())), make(std::move(the_make)) {
     make_optimizers();
   }
   void make_optimizers() {
@@ -165,6 +168,42 @@ TEST_F(TrainingStateTest, OneOptimizerForAllStagesGoesOnToo) {
   for (const int step : {2, 3}) {
     EXPECT_EQ(second.step(batch.inputs, batch.target).loss, whole[as_index(step)]);
     one->step();
+  }
+}
+
+TEST_F(TrainingStateTest, RanksThatAllReduceGoOn) {
+  // Both ranks train stage 0; rank 1 alone has stage 1.
+  PlanOptions options;
+  options.devices = {"1@cpu:0", "0@cpu:0", "1@cpu:1"};
+  options.batch = kBatch;
+  options.layers = kLayers;
+  options.stages = 2;
+  options.microbatches = kMicrobatches;
+  options.replicas = {2, 1};
+  const Plan plan = make_plan(options);
+  for (const auto& [name, make] : makers()) {
+    SCOPED_TRACE(name);
+    TrainingState saved;
+    std::vector<double> whole;
+    ThreadRanks(2).run([&, &make = make](const std::shared_ptr<RankGroup>& group) {
+      PipelineOptions about = seeded();
+      about.ranks = group;
+      about.reduce = Reduce::all_reduce;
+      Training first(plan, make, about);
+      (void)first.run(3);
+      const TrainingState of_first_rank = training_state(first.pipeline, first.all());
+      const std::vector<double> losses = first.run(3);
+      Training second(plan, make, about);
+      set_training_state(second.pipeline, second.all(), state_of_first_rank(second.pipeline, of_first_rank));
+      EXPECT_EQ(second.run(3), losses);
+      if (group->rank() == 0) std::tie(saved, whole) = std::pair(of_first_rank, losses);
+    });
+    Training alone(plan_of(kLayers, "1f1b", 2), make);
+    ASSERT_EQ(saved.parameters.size(), alone.pipeline.named_parameters().size()) << "each once";
+    EXPECT_EQ(saved.buffers.size(), alone.pipeline.named_buffers().size());
+    set_training_state(alone.pipeline, alone.all(), saved);
+    const std::vector<double> losses = alone.run(3);
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], whole[i], 1e-5 * losses[i]) << "sums in another order";
   }
 }
 
