@@ -53,6 +53,7 @@ class SlowLinks {
       group_->receive(from, tag, bytes);
       std::this_thread::sleep_until(links_.arrival(from, rank(), tag));
     }
+    void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) override { group_->all_reduce(ranks, sum, numbers); }
     void give_up(const Error& why) override { group_->give_up(why); }
 
    private:
