@@ -43,7 +43,7 @@ Trace trace_of_ranks(StepRecorder& recorder, const TrainingRun& run, const std::
 
 std::unique_ptr<profiler::GpuCollector> no_gpus_of_ranks(std::vector<TraceDevice> devices) {
   throw Error("GPUs are not recorded where several ranks are", devices.front().name,
-              "record each rank with Nsight Systems and merge the files with mptune import", ExitCode::environment);
+              "record each rank with Nsight Systems, and merge the files by import", ExitCode::environment);
 }
 
 Recorded record_on(const Devices& devices, const RecordRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
