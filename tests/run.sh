@@ -14,7 +14,7 @@ step "build, release"
 cmake --preset release
 cmake --build --preset release
 step "unit tests"
-ctest --preset release -L unit -j "$(nproc)" --timeout 300
+ctest --preset release -L unit -j "$(nproc)" --timeout 450
 [[ $all == yes ]] || exit 0
 step "slow tests"
 ctest --preset release -L slow -j "$(nproc)" --timeout 1500
@@ -27,6 +27,6 @@ step "build, thread sanitizer"
 cmake --preset tsan
 cmake --build --preset tsan
 step "the runtime's tests under the thread sanitizer"
-ctest --preset tsan -L unit -j "$(nproc)" --timeout 900
+ctest --preset tsan -L unit -j "$(nproc)" --timeout 1200
 step "fuzzing of the readers"
 ctest --preset asan -L slow -R "^fuzz\\." -j "$(nproc)"
