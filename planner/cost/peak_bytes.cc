@@ -95,7 +95,8 @@ class DevicePeak {
     if (!shares_memory_with(first_replica)) contents_.parameters_bytes += parameters;
     if (first_replica == row_.device() || !cost_.profile().network.empty())
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
-    if (first_replica == row_.device()) contents_.communication_buffer_bytes += parameters * ranks_served(s);
+    if (first_replica == row_.device() && cost_.in_host_memory(index_))
+      contents_.communication_buffer_bytes += parameters * ranks_served(s);
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
@@ -108,7 +109,8 @@ class DevicePeak {
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
   }
 
-  /// Other ranks with replicas of the stage: its parameters lie in a message to each, and so do the gradients that come back.
+  /// Other ranks with replicas of the stage: in host memory its parameters lie in a message to each, and so do the gradients that come
+  /// back.
   [[nodiscard]] std::int64_t ranks_served(int s) const {
     std::set<int> ranks;
     for (const int device : stage(s).devices) ranks.insert(cost_.rank_of(cost_.device_index(plan_.devices[as_index(device)])));

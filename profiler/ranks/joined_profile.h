@@ -13,7 +13,7 @@ struct RankLink {
   int to = 0;
   double latency_s = 0;
   double bytes_per_second = 0;
-  bool shared = false;  ///< messages of both directions at once take as long as one after the other
+  bool shared = false;  ///< the link back uses the same medium (LinkCost::medium): messages both ways at once wait for each other
   bool operator==(const RankLink&) const = default;
 };
 

@@ -309,7 +309,7 @@ class GlooGroup final : public RankGroup {
       throw Error(missing + " has said nothing for " + std::to_string(static_cast<int>(patience_s_)) + " s", name_of(rank_),
                   "see whether it is stopped, or its network is down", ExitCode::environment);
     throw Error(missing + " has ended or cannot be reached (" + without_source(problem) + ")", name_of(rank_),
-                "see what that rank said; with --checkpoint the same command goes on from the last checkpoint", ExitCode::environment);
+                "see what that rank said; run with --checkpoint and tune --resume go on where they ended", ExitCode::environment);
   }
 
   const int rank_, size_;

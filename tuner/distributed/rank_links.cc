@@ -149,13 +149,10 @@ MeasuredRankLink measure_to(RankStreams& streams, int other, int tag, int repeat
   const std::vector<CopyTime> times = end.sweep();
   if (rank < other) end.answer_sweep();
   const LinkCost cost = profiler::fit_link(times);
-  return {.from = rank,
-          .to = other,
-          .latency_s = cost.latency_s,
-          .bytes_per_second = cost.bytes_per_second,
-          .largest_bytes = times.back().bytes,
-          .alone_s = times.back().seconds,
-          .both_at_once_s = end.both_at_once_s(times.back(), rank < other)};
+  return {{rank, other, cost.latency_s, cost.bytes_per_second},
+          times.back().bytes,
+          times.back().seconds,
+          end.both_at_once_s(times.back(), rank < other)};
 }
 
 constexpr std::size_t kNumbersOfLink = 6;
@@ -166,13 +163,7 @@ std::vector<double> as_numbers(const MeasuredRankLink& link) {
 }
 
 MeasuredRankLink link_of_numbers(int from, const double* numbers) {
-  return {.from = from,
-          .to = static_cast<int>(numbers[0]),
-          .latency_s = numbers[1],
-          .bytes_per_second = numbers[2],
-          .largest_bytes = static_cast<std::int64_t>(numbers[3]),
-          .alone_s = numbers[4],
-          .both_at_once_s = numbers[5]};
+  return {{from, static_cast<int>(numbers[0]), numbers[1], numbers[2]}, static_cast<std::int64_t>(numbers[3]), numbers[4], numbers[5]};
 }
 
 std::vector<MeasuredRankLink> links_of_all(const std::vector<std::vector<double>>& numbers) {

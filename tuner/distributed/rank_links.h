@@ -3,20 +3,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiler/ranks/joined_profile.h"
 #include "tuner/distributed/rank_streams.h"
 
 namespace mptune::tuner {
 
-/// One direction between the host memories of two ranks. A message takes latency_s + bytes / bytes_per_second.
-struct MeasuredRankLink {
-  int from = 0;
-  int to = 0;
-  double latency_s = 0;
-  double bytes_per_second = 0;
+/// A link with the times that say whether it is shared.
+struct MeasuredRankLink : profiler::RankLink {
   std::int64_t largest_bytes = 0;  ///< of the messages that were measured
   double alone_s = 0;              ///< time of a message of that size
   double both_at_once_s = 0;       ///< the same while the link back carries its largest message: until both have arrived
-  bool shared = false;             ///< the link back uses the same medium (LinkCost::medium); alike for both directions
   bool operator==(const MeasuredRankLink&) const = default;
 };
 

@@ -26,8 +26,8 @@ namespace {
 
 using profiler::HostProfile;
 
-enum Tag : int { host_names, profiles, links };  // of what ranks send each other while they measure
-constexpr double kPatienceOfHosts = 3600;        // hosts measure at the same time, for as long as their budgets say
+enum MeasureTag : int { host_names, profiles, links };  // of what ranks send each other while they measure
+constexpr double kPatienceOfHosts = 3600;               // hosts measure at the same time, for as long as their budgets say
 constexpr std::int64_t kLargestProfile = std::int64_t{1} << 30;
 
 Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
@@ -115,23 +115,16 @@ Profile measured_on_host(const MeasureRequest& request, const std::vector<std::s
 
 std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStreams& streams, const Replies& reply) {
   const int rank = streams.group().rank();
-  const std::vector<std::string> hosts = streams.exchange_texts(Tag::host_names, host_name());
+  const std::vector<std::string> hosts = streams.exchange_texts(MeasureTag::host_names, host_name());
   const auto is_first = [&](int r) { return std::ranges::find(hosts, hosts[as_index(r)]) - hosts.begin() == r; };
   std::string own;
   if (is_first(rank)) own = file_of(measured_on_host(request, devices_on_host(request, hosts, rank), reply));
   const Activity activity("waiting for", "the other ranks, which measure", kPatienceOfHosts);
-  const std::vector<std::string> files = streams.exchange_texts(Tag::profiles, own);
+  const std::vector<std::string> files = streams.exchange_texts(MeasureTag::profiles, own);
   std::vector<HostProfile> profiles;
   for (int r = 0; r < static_cast<int>(files.size()); ++r)
     if (is_first(r)) profiles.push_back({profile_of(files[as_index(r)]), devices_on_host(request, hosts, r)});
   return profiles;
-}
-
-std::vector<profiler::RankLink> links_between_ranks(RankStreams& streams) {
-  std::vector<profiler::RankLink> links;
-  for (const MeasuredRankLink& link : measure_rank_links(streams, Tag::links))
-    links.push_back({link.from, link.to, link.latency_s, link.bytes_per_second, link.shared});
-  return links;
 }
 
 /// The same on all ranks.
@@ -140,7 +133,8 @@ Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr
   const std::vector<HostProfile> hosts = host_profiles(request, streams, reply);
   reply(Progress{"links between ranks", 0.99});
   const Activity activity("the links between ranks", "", kPatienceOfHosts);
-  return join_profiles(hosts, request.setup.devices, links_between_ranks(streams));
+  const std::vector<MeasuredRankLink> found = measure_rank_links(streams, MeasureTag::links);
+  return join_profiles(hosts, request.setup.devices, {found.begin(), found.end()});
 }
 
 }  // namespace

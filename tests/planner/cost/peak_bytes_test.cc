@@ -109,6 +109,17 @@ TEST(PeakBytes, OffloadingInTheHostsMemoryNeverNeedsMore) {
   EXPECT_GT(less, 30);
 }
 
+// Messages of GPUs lie in host memory.
+TEST(PeakBytes, MessagesOfReplicasOfOtherRanksTakeNoMemoryOfAGpu) {
+  const Profile profile = make_profile({.layers = 2, .devices = 2});
+  const auto buffers_on = [&](const std::vector<std::string>& names) {
+    Plan plan = scheduled(stages_of(2, {2}, {1, 1}), "1f1b");
+    plan.devices = names;
+    return CostModel(testing::with_gpus(testing::with_names(profile, names), 0)).peak_contents(plan)[0].communication_buffer_bytes;
+  };
+  EXPECT_EQ(buffers_on({"0@cuda:0", "1@cuda:0"}), buffers_on({"cuda:0", "cuda:1"}));
+}
+
 // In one process replicas read the first one's parameters where they lie. Another rank has its own; they travel in a message.
 TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
   const Profile profile = make_profile({.layers = 2, .devices = 4});

@@ -1,4 +1,4 @@
-#include "reports/cli/command_ranks.h"
+#include "reports/cli/with_ranks.h"
 
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ std::vector<std::string> own_command_line() {
     const auto found = printed.is_object() && printed.contains("error") ? printed["error"].find(field) : planner::Json::const_iterator();
     return printed.is_object() && printed.contains("error") && found != printed["error"].end() ? found->get<std::string>() : otherwise;
   };
-  throw Error(text("what", "it has failed"), rank + ", " + text("where", "run"), text("remedy", "start the command again"),
+  throw Error(text("what", "it has failed"), rank + ", " + text("where", "mptune"), text("remedy", "start the command again"),
               static_cast<ExitCode>(end.exit_code));
 }
 
@@ -56,7 +56,7 @@ int start_ranks(const std::string& model, int ranks) {
   const tuner::RanksEnd end = tuner::run_ranks(words, of_others, ranks, tuner::interrupt_flag());
   if (end.signal != 0 && tuner::interrupt_flag() == 0)
     throw Error(fmt::format("rank {} was ended by signal {} ({})", end.rank, end.signal, strsignal(end.signal)), model,
-                "start the command again; with --checkpoint it goes on from the last checkpoint", ExitCode::environment);
+                "start the command again: run with --checkpoint and tune --resume go on where they ended", ExitCode::environment);
   if (!end.output.empty()) throw_error_of(end);
   return end.exit_code;
 }
