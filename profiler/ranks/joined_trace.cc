@@ -74,7 +74,7 @@ class Joiner {
   void add_launches(const RankRecording& recording, const Clock& clock) {
     const Trace& from = recording.trace;
     std::vector<int> thread;
-    for (const std::string& name : from.threads) thread.push_back(builder_.thread("rank " + std::to_string(recording.rank) + ", " + name));
+    for (const std::string& name : from.threads) thread.push_back(builder_.thread(thread_of_rank(recording.rank, name)));
     for (Launch launch : from.launches) {
       launch.start = clock.common(launch.start);
       launch.end = clock.common(launch.end);

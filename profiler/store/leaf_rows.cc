@@ -10,9 +10,6 @@
 namespace mptune::profiler {
 namespace {
 
-// Constant columns are literals in the statement: binding them would halve the insert rate.
-const std::string kPid = std::to_string(kGlobalPid);
-
 // Placeholder for events without a recorded Kernel: a launch of one thread.
 const Kernel kNoKernel{.grid = {1, 1, 1}, .block = {1, 1, 1}};
 
@@ -27,6 +24,11 @@ int kind_of(const Copy& copy) {
 
 }  // namespace
 
+std::int64_t process_of(const TraceDevice& device) {
+  const auto spec = find_device(device.name);
+  return process_of_rank(spec ? spec->rank : 0);
+}
+
 LeafRows::LeafRows(SQLite::Database& database, const Trace& trace, const Placement& placement)
     : trace_(trace),
       placement_(placement),
@@ -35,21 +37,24 @@ LeafRows::LeafRows(SQLite::Database& database, const Trace& trace, const Placeme
               "globalPid, demangledName, shortName, launchType, cacheConfig, registersPerThread, gridX, gridY, gridZ, blockX, blockY, "
               "blockZ, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, localMemoryTotal, gridId, "
               "tensorSizeMinusOneElements)",
-              "(?, ?, ?, ?, ?, 0, ?, ?, " + kPid + ", ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, '[]')"),
+              "(?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, '[]')"),
       memcpy_(database,
               "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (rowid, start, end, deviceId, contextId, greenContextId, streamId, correlationId, "
               "globalPid, bytes, copyKind, srcKind, dstKind, srcDeviceId, srcContextId, dstDeviceId, dstContextId, copyCount)",
-              "(?, ?, ?, ?, ?, 0, ?, ?, " + kPid + ", ?, ?, ?, ?, ?, ?, ?, ?, 1)"),
+              "(?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)"),
       memset_(database,
               "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET (rowid, start, end, deviceId, contextId, greenContextId, streamId, correlationId, "
               "globalPid, value, bytes, memKind)",
-              "(?, ?, ?, ?, ?, 0, ?, ?, " + kPid + ", 0, 0, ?)"),
+              "(?, ?, ?, ?, ?, 0, ?, ?, ?, 0, 0, ?)"),
       wait_(database,
             "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (rowid, start, end, deviceId, contextId, greenContextId, streamId, "
             "correlationId, globalPid, syncType, eventId)",
-            "(?, ?, ?, ?, ?, 0, ?, ?, " + kPid + ", " + std::to_string(kStreamWait) + ", ?)"),
+            "(?, ?, ?, ?, ?, 0, ?, ?, ?, " + std::to_string(kStreamWait) + ", ?)"),
       overhead_(database, "INSERT INTO PROFILER_OVERHEAD (rowid, start, end, globalTid, nameId, overheadType)", "(?, ?, ?, ?, ?, ?)") {
-  for (const TraceDevice& device : trace.devices) on_gpu_.push_back(device_kind(device.name) == DeviceSpec::Kind::cuda);
+  for (const TraceDevice& device : trace.devices) {
+    on_gpu_.push_back(device_kind(device.name) == DeviceSpec::Kind::cuda);
+    pids_.push_back(global_pid(process_of(device)));
+  }
 }
 
 void LeafRows::operator()(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation,
@@ -59,9 +64,9 @@ void LeafRows::operator()(std::int64_t start, std::int64_t end, std::size_t inde
   if (event.kind == EventKind::copy)
     copy(start, end, index, correlation);
   else if (event.kind == EventKind::memset)
-    memset_(index + 1, start, end, place.device, place.context, place.stream, correlation, memory_kind(place.device));
+    memset_(index + 1, start, end, place.device, place.context, place.stream, correlation, pid(place.device), memory_kind(place.device));
   else if (event.kind == EventKind::sync)
-    wait_(index + 1, start, end, place.device, place.context, place.stream, correlation, index);
+    wait_(index + 1, start, end, place.device, place.context, place.stream, correlation, pid(place.device), index);
   else if (event.kind == EventKind::profiler)
     overhead(start, end, index, global_tid);
   else
@@ -70,6 +75,10 @@ void LeafRows::operator()(std::int64_t start, std::int64_t end, std::size_t inde
 
 void LeafRows::flush() {
   for (BulkInsert* insert : {&kernel_, &memcpy_, &memset_, &wait_, &overhead_}) insert->flush();
+}
+
+std::int64_t LeafRows::pid(int device) const {
+  return device < 0 ? global_pid(process_of_rank(0)) : pids_[as_index(device)];
 }
 
 int LeafRows::memory_kind(int device) const {
@@ -83,7 +92,7 @@ void LeafRows::kernel(std::int64_t start, std::int64_t end, std::size_t index, c
   const Kernel* recorded = kernel_of(trace_, event);
   const Kernel& k = recorded == nullptr ? kNoKernel : *recorded;
   const std::int64_t grid_id = recorded == nullptr ? static_cast<std::int64_t>(index) : k.grid_id;
-  kernel_(index + 1, start, end, place.device, place.context, place.stream, correlation, event.name + 1, event.name + 1,
+  kernel_(index + 1, start, end, place.device, place.context, place.stream, correlation, pid(place.device), event.name + 1, event.name + 1,
           k.registers_per_thread, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.static_shared_bytes,
           k.dynamic_shared_bytes, grid_id);
 }
@@ -95,9 +104,9 @@ void LeafRows::copy(std::int64_t start, std::int64_t end, std::size_t index, con
   const int kind = kind_of(copy);
   // Only peer copies name source and destination; Nsight's exports leave them NULL for other copies.
   const auto end_of = [&](std::int64_t value) { return kind == kCopyPeer ? std::optional<std::int64_t>(value) : std::nullopt; };
-  memcpy_(index + 1, start, end, place.device, place.context, place.stream, correlation, copy.bytes, kind, memory_kind(copy.source),
-          memory_kind(copy.destination), end_of(copy.source), end_of(placement_.context(copy.source)), end_of(copy.destination),
-          end_of(placement_.context(copy.destination)));
+  memcpy_(index + 1, start, end, place.device, place.context, place.stream, correlation, pid(place.device), copy.bytes, kind,
+          memory_kind(copy.source), memory_kind(copy.destination), end_of(copy.source), end_of(placement_.context(copy.source)),
+          end_of(copy.destination), end_of(placement_.context(copy.destination)));
 }
 
 void LeafRows::overhead(std::int64_t start, std::int64_t end, std::size_t index, std::int64_t global_tid) {

@@ -9,6 +9,9 @@
 
 namespace mptune::profiler {
 
+/// The process that has the device in the Nsight tables.
+[[nodiscard]] std::int64_t process_of(const TraceDevice& device);
+
 /// Writes events into the Nsight tables of device work. rowid is the event's index + 1.
 class LeafRows {
  public:
@@ -24,13 +27,15 @@ class LeafRows {
  private:
   using Correlation = std::optional<std::int64_t>;
 
+  [[nodiscard]] std::int64_t pid(int device) const;
   [[nodiscard]] int memory_kind(int device) const;
   void kernel(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation);
   void copy(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation);
   void overhead(std::int64_t start, std::int64_t end, std::size_t index, std::int64_t global_tid);
 
   const Trace& trace_;
-  std::vector<bool> on_gpu_;  // by device
+  std::vector<bool> on_gpu_;        // by device
+  std::vector<std::int64_t> pids_;  // by device
   const Placement& placement_;
   BulkInsert kernel_;
   BulkInsert memcpy_;

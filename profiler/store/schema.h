@@ -13,11 +13,15 @@ extern const char* const kSchemaSql;
 inline constexpr int kSchemaMajor = 1;
 inline constexpr int kSchemaMinor = 4;
 
-/// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`. Always process 1 on VM 1, so that files do not identify the
-/// machine.
+/// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`. Always VM 1, and process 1 for rank 0, 2 for rank 1, so that
+/// files do not identify the machine.
 inline constexpr std::int64_t kGlobalVid = std::int64_t{1} << 48;
-inline constexpr std::int64_t kProcess = 1;
-inline constexpr std::int64_t kGlobalPid = kGlobalVid | (kProcess << 24);
+[[nodiscard]] constexpr std::int64_t process_of_rank(int rank) {
+  return 1 + rank;
+}
+[[nodiscard]] constexpr std::int64_t global_pid(std::int64_t process) {
+  return kGlobalVid | (process << 24);
+}
 
 /// Values of the Nsight layout's enums.
 inline constexpr int kCopyUnknown = 0;

@@ -2,6 +2,7 @@
 #include <array>
 #include <ctime>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "profiler/base/device_spec.h"
@@ -18,8 +19,9 @@ namespace {
 // Readers of the Nsight layout drop rows that start at 0 or earlier.
 constexpr std::int64_t kFirstStart = 1;
 
-std::int64_t global_tid(int thread) {
-  return kGlobalPid | (thread + 1);
+// Threads are numbered over all processes, so that no two have the same number.
+std::int64_t global_tid(std::int64_t process, int thread) {
+  return global_pid(process) | (thread + 1);
 }
 
 std::string display_name(const TraceDevice& device) {
@@ -132,24 +134,43 @@ class TraceWriter {
     return threads;
   }
 
+  // A thread that launches work is in the process of the device; of others, the name says it.
+  std::vector<std::int64_t> processes_of_threads(const std::vector<int>& launching_threads_of) const {
+    std::vector<std::int64_t> processes;
+    for (const std::string& name : trace_.threads) processes.push_back(process_of_rank(rank_of_thread(name)));
+    for (std::size_t d = 0; d < trace_.devices.size(); ++d)
+      if (launching_threads_of[d] >= 0) processes[as_index(launching_threads_of[d])] = process_of(trace_.devices[d]);
+    return processes;
+  }
+
   void write_threads() {
     Insert thread(database_, "INSERT INTO MPTUNE_THREAD VALUES (?, ?, ?)");
     Insert name(database_, "INSERT INTO ThreadNames VALUES (?, NULL, ?)");
-    Insert(database_, "INSERT INTO PROCESSES VALUES (?, ?, ?)")(kGlobalPid, kProcess, std::string("mptune"));
+    const std::vector<int> launching_threads_of = launching_threads();
+    const std::vector<std::int64_t> processes = processes_of_threads(launching_threads_of);
     int next = 0;
     for (const std::string& thread_name : trace_.threads) {
-      thread(next, thread_name, global_tid(next));
-      name(strings_.id(thread_name), global_tid(next++));
+      thread_tids_.push_back(global_tid(processes[as_index(next)], next));
+      thread(next++, thread_name, thread_tids_.back());
+      name(strings_.id(thread_name), thread_tids_.back());
     }
-    const std::vector<int> launching_threads_of = launching_threads();
     for (std::size_t d = 0; d < trace_.devices.size(); ++d) {
-      int launching = launching_threads_of[d];
-      if (launching < 0) {
-        launching = next++;
-        name(strings_.id("device " + trace_.devices[d].name), global_tid(launching));
-      }
-      device_tids_.push_back(global_tid(launching));
+      const int launching = launching_threads_of[d];
+      device_tids_.push_back(launching < 0 ? global_tid(process_of(trace_.devices[d]), next++) : thread_tids_[as_index(launching)]);
+      if (launching < 0) name(strings_.id("device " + trace_.devices[d].name), device_tids_.back());
     }
+    write_processes();
+  }
+
+  void write_processes() {
+    std::set<std::int64_t> processes{process_of_rank(0)};
+    for (const std::vector<std::int64_t>* tids : {&thread_tids_, &device_tids_})
+      for (const std::int64_t tid : *tids) processes.insert((tid - kGlobalVid) >> 24);
+    for (const TraceDevice& device : trace_.devices) processes.insert(process_of(device));
+    Insert insert(database_, "INSERT INTO PROCESSES VALUES (?, ?, ?)");
+    for (const std::int64_t process : processes)
+      insert(global_pid(process), process,
+             processes.size() == 1 ? "mptune" : "mptune rank " + std::to_string(process - process_of_rank(0)));
   }
 
   void write_devices() {
@@ -163,9 +184,14 @@ class TraceWriter {
       const TraceDevice& device = trace_.devices[as_index(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
       gpu(kGlobalVid, d, display_name(device), device_kind(device.name) == DeviceSpec::Kind::cuda, device.memory_bytes, device.cores, d);
-      cuda(d, d, kProcess, device.cores);
+      cuda(d, d, process_of(device), device.cores);
     }
     write_streams();
+  }
+
+  std::int64_t process_of_place(const Place& place) const {
+    const bool known = place.device >= 0 && as_index(place.device) < trace_.devices.size();
+    return known ? process_of(trace_.devices[as_index(place.device)]) : process_of_rank(0);
   }
 
   void write_streams() {
@@ -174,13 +200,14 @@ class TraceWriter {
     Insert context(database_, "INSERT INTO TARGET_INFO_CUDA_CONTEXT_INFO VALUES (?, 0, 1, ?, ?, ?, NULL, 0, NULL)");
     Insert stream(database_, "INSERT INTO TARGET_INFO_CUDA_STREAM VALUES (?, 0, 1, ?, ?, 0, ?)");
     std::set<std::pair<std::int64_t, std::int64_t>> contexts;
-    std::set<std::pair<std::int64_t, std::int64_t>> streams;
+    std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> streams;  // two processes may have contexts of one number
     for (const Place& place : placement_.all()) {
+      const std::int64_t process = process_of_place(place);
       // The smallest stream of a context comes first and is its default stream: CUDA creates both together.
       const bool first = contexts.emplace(place.device, place.context).second;
-      if (first) context(place.stream, kProcess, place.device, place.context);
-      if (streams.emplace(place.context, place.stream).second)
-        stream(place.stream, kProcess, place.context, first ? kDefaultStream : kNonBlockingStream);
+      if (first) context(place.stream, process, place.device, place.context);
+      if (streams.emplace(process, place.context, place.stream).second)
+        stream(place.stream, process, place.context, first ? kDefaultStream : kNonBlockingStream);
     }
   }
 
@@ -221,7 +248,11 @@ class TraceWriter {
   }
 
   std::int64_t tid_of(int device) const {
-    return device >= 0 && as_index(device) < device_tids_.size() ? device_tids_[as_index(device)] : global_tid(0);
+    return device >= 0 && as_index(device) < device_tids_.size() ? device_tids_[as_index(device)] : global_tid(process_of_rank(0), 0);
+  }
+
+  std::int64_t tid_of_thread(int thread) const {
+    return thread < 0 ? global_tid(process_of_rank(0), thread) : thread_tids_[as_index(thread)];
   }
 
   const std::string& name_of(const Event& event) const { return trace_.names[as_index(event.name)]; }
@@ -266,7 +297,7 @@ class TraceWriter {
     for (const Launch& launch : trace_.launches) {
       const int call = launch.name < 0 ? kRuntimeCall : classes[as_index(launch.name)];
       const std::int64_t name = launch.name < 0 ? unknown : launch.name + 1;
-      runtime(at(launch.start), at(launch.end), call, global_tid(launch.thread), launch.correlation, name);
+      runtime(at(launch.start), at(launch.end), call, tid_of_thread(launch.thread), launch.correlation, name);
       own(row++, launch.event, launch.thread);
     }
     runtime.flush();
@@ -286,8 +317,9 @@ class TraceWriter {
   Strings strings_;
   std::int64_t shift_;
   std::int64_t last_ = 0;
-  std::vector<std::int32_t> launch_of_;  // by event: its first launch, -1: none
-  std::vector<std::int64_t> device_tids_;
+  std::vector<std::int32_t> launch_of_;    // by event: its first launch, -1: none
+  std::vector<std::int64_t> thread_tids_;  // by thread of the trace
+  std::vector<std::int64_t> device_tids_;  // by device: the thread that launches its work
 };
 
 void TraceWriter::write_events() {

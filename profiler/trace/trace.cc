@@ -1,6 +1,16 @@
 #include "profiler/trace/trace.h"
 
+#include <charconv>
+#include <string_view>
+
+#include "profiler/base/device_spec.h"
+
 namespace mptune {
+namespace {
+
+constexpr std::string_view kRankOfThread = "rank ";
+
+}  // namespace
 
 const char* to_string(EventKind kind) {
   switch (kind) {
@@ -47,6 +57,18 @@ bool is_compute(EventKind kind) {
 bool is_launched(const Trace& trace, const Event& event) {
   if (event.kind != EventKind::copy) return is_compute(event.kind);
   return event.detail < 0 || !trace.copies.at(static_cast<std::size_t>(event.detail)).unified;
+}
+
+std::string thread_of_rank(int rank, const std::string& thread) {
+  return std::string(kRankOfThread) + std::to_string(rank) + ", " + thread;
+}
+
+int rank_of_thread(const std::string& name) {
+  if (!name.starts_with(kRankOfThread)) return 0;
+  const char* number = name.c_str() + kRankOfThread.size();
+  int rank = 0;
+  const auto [end, error] = std::from_chars(number, name.c_str() + name.size(), rank);
+  return error == std::errc() && rank >= 0 && rank < DeviceSpec::kMostRanks && std::string_view(end).starts_with(", ") ? rank : 0;
 }
 
 bool names_gradients(const std::string& copy) {

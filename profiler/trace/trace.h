@@ -199,6 +199,11 @@ inline constexpr const char* kBackwardCopyName = "copy backward";
 /// Whether a copy of this name holds gradients. For readers of trace files, which keep the name alone.
 [[nodiscard]] bool names_gradients(const std::string& copy);
 
+/// Name of a thread of one of several processes: "rank 1, thread 5".
+[[nodiscard]] std::string thread_of_rank(int rank, const std::string& thread);
+/// The process of a thread with such a name; 0 for other names.
+[[nodiscard]] int rank_of_thread(const std::string& name);
+
 /// Whether a call launches events of this kind on a GPU: computing, and copies but for those of unified memory.
 /// Requires: `detail` in range.
 [[nodiscard]] bool is_launched(const Trace& trace, const Event& event);

@@ -22,6 +22,7 @@
 #include "reports/cli/options.h"
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
+#include "reports/cli/replan.h"
 #include "reports/cli/step_log.h"
 #include "reports/cli/training_options.h"
 #include "reports/cli/with_ranks.h"
@@ -44,6 +45,7 @@ struct RunCommand {
   StepOptions step;
   bool names_devices = false;
   std::string reduce;
+  bool replan = false;
   TrainingOptions training;
 };
 
@@ -85,18 +87,23 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
   return setup;
 }
 
-Chosen plan_of_file(const RunCommand& command, const std::string& path, const Session& session) {
+Chosen plan_of_file(const RunCommand& command, const std::string& path, const RankPlace& place, const Session& session) {
   check_one_plan(names_a_plan(command), path);
   Chosen chosen;
   chosen.file = load_plan_file(path);
   check_executable(chosen.file.plan, path);
   chosen.setup = setup_for(command, chosen.file, path);
   check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice.strict);
+  if (command.replan && has_other_ranks(chosen.file.plan, place)) {
+    chosen.file = replanned(chosen.file, chosen.setup, place, session);
+    chosen.setup.devices = chosen.file.plan.devices;
+  }
   refuse_by_plan_file(chosen.file, chosen.setup, training_spec(command.model, command.devices, command.step), path);
   return chosen;
 }
 
 Chosen plan_of_options(const RunCommand& command, const Session& session) {
+  if (command.replan) throw Error("there is no plan file to make a plan anew from", "--replan", "give --plan, or leave it out");
   if (!names_a_plan(command))
     throw Error("no plan is given", "--plan",
                 "give a plan file, which tune and plan write, or name a plan: --devices, --stages, --schedule");
@@ -276,7 +283,7 @@ int run_run(const RunCommand& command, const RankPlace& place, const Session& se
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
   tuner::TrainRequest request = training_request(command.training, inputs_of(command));
-  const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
+  const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, place, session);
   request.setup = chosen.setup;
   request.plan = chosen.file.plan;
   request.reduce = reduce;
@@ -298,6 +305,10 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_device_options(*app, command->devices);
   add_rank_option(*app, command->devices);
   add_plan_options(*app, command->choice, false);
+  app->add_flag("--replan", command->replan,
+                "where other ranks were started than the plan names, search a plan for those of its devices that are left; the batch and "
+                "its micro-batches stay")
+      ->group(kPlanGroup);
   add_step_options(*app, command->step);
   add_training_options(*app, command->training);
   offer_values(*app->add_option("--reduce", command->reduce,

@@ -206,6 +206,24 @@ class Ranks(CommandTest):
         self.assertEqual(rows[0], rows[1])
         self.assertEqual(len(rows[0]), 9)
 
+    def test_replan(self):
+        """Of two ranks one is left: training goes on with a plan for its device, with the same losses."""
+        self.result("profile", "profile", *BERT, *TWO, "--steps", "2", "-o", "bert.sqlite")
+        self.result("plan-result", "plan", "bert.sqlite", "--stages", "2", "--microbatches", "4", "--exact", "-o", "two.plan.json")
+        command = ["run", *BERT[:1], "--optimizer", "adam", "--plan", "two.plan.json"]
+        whole = self.result("run", *command, "--ranks", "2", "--replan", "--steps", "6")
+        self.assertEqual(whole["plan"]["devices"], TWO[1].split(","), "the plan as it is")
+        first = self.result("run", *command, "--ranks", "2", "--steps", "3", "--checkpoint", "kept")
+        self.fails(2, ["devices of 2 ranks"], *command, "--steps", "6", "--checkpoint", "kept")
+        done = self.mptune("--json", *command, "--replan", "--steps", "6", "--checkpoint", "kept")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rest = json.loads(done.stdout)
+        self.assertIn("1 of 2 ranks were started", done.stderr)
+        self.assertEqual((rest["plan"]["devices"], rest["plan"]["microbatch_sizes"]), (TWO[1].split(",")[:1], whole["plan"]["microbatch_sizes"]))
+        self.assertEqual(first["loss"] + rest["loss"], whole["loss"])
+        self.fails(2, ["rank 2 has no device"], *command, "--replan", "--ranks", "3", "--steps", "6")
+        self.fails(2, ["--plan"], "run", *BERT, *TWO, "--replan")
+
     def test_signals_to_the_command(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             process = self.start(*MLP, "--steps", "1000000", *TWO)

@@ -91,6 +91,26 @@ TEST_F(Layout, LeavesNeverOverlapOnAStream) {
           .empty());
 }
 
+TEST_F(Layout, EveryRankIsAProcess) {
+  Trace trace = testing::gpu_trace();
+  trace.devices[0].name = "0@cuda:0";
+  trace.devices[1].name = "2@cuda:0";
+  trace.threads = {thread_of_rank(0, "worker"), thread_of_rank(2, "worker"), thread_of_rank(1, "waits")};
+  write({.trace = trace});
+  EXPECT_EQ(testing::broken_rules(path()), Texts{});
+  EXPECT_EQ(rows("SELECT pid, name, globalPid >> 24 & 0xFFFFFF FROM PROCESSES ORDER BY 1"),
+            (Texts{"1|mptune rank 0|1", "2|mptune rank 1|2", "3|mptune rank 2|3"}));
+  for (const char* table : {"KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION"})
+    EXPECT_EQ(rows(std::string("SELECT 1 FROM CUPTI_ACTIVITY_KIND_") + table + " WHERE globalPid >> 24 & 0xFFFFFF <> 1 + 2 * deviceId"),
+              Texts{})
+        << table;
+  EXPECT_EQ(rows("SELECT cudaId, pid FROM TARGET_INFO_CUDA_DEVICE ORDER BY 1"), (Texts{"0|1", "1|3"}));
+  EXPECT_EQ(rows("SELECT DISTINCT deviceId, processId FROM TARGET_INFO_CUDA_CONTEXT_INFO ORDER BY 1"), (Texts{"0|1", "1|3"}));
+  EXPECT_EQ(rows("SELECT value, globalTid >> 24 & 0xFFFFFF FROM ThreadNames JOIN StringIds ON id = nameId ORDER BY globalTid & 0xFFFFFF"),
+            (Texts{"rank 0, worker|1", "rank 2, worker|3", "rank 1, waits|2"}));
+  EXPECT_EQ(read_recording(path()).trace.threads, trace.threads);
+}
+
 TEST_F(Layout, RowsSayWhatHappened) {
   EXPECT_EQ(
       rows("SELECT copyKind, srcKind, dstKind, srcDeviceId, dstDeviceId, deviceId, bytes, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY"),

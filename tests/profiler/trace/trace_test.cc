@@ -25,5 +25,13 @@ TEST(EventKind, OnlyUsefulWorkIsCompute) {
     EXPECT_FALSE(is_compute(kind)) << to_string(kind);
 }
 
+TEST(Threads, SayTheirRank) {
+  EXPECT_EQ(thread_of_rank(12, "thread 5"), "rank 12, thread 5");
+  EXPECT_EQ(rank_of_thread(thread_of_rank(12, "rank 3, thread 5")), 12);
+  for (const char* other :
+       {"", "thread 5", "rank", "rank 1", "rank 1,", "rank 99999, thread", "rank -1, thread", "rank x, thread", "rank 99999999999, x"})
+    EXPECT_EQ(rank_of_thread(other), 0) << other;
+}
+
 }  // namespace
 }  // namespace mptune::profiler
