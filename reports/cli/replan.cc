@@ -76,7 +76,7 @@ PlanFile replanned(const PlanFile& file, const tuner::TrainingSetup& setup, cons
   SearchSpace space = search_space(choice, parse_device_names(left.devices), caps_of(left.devices, left), left.batch, profile.layers);
   space.whole_machine.clear();
   space.look_beyond = false;
-  const SearchLimit limit("");
+  SearchLimit limit("");
   limit.bound(1, kSearchActions, space);
   const SearchResult found = search_plans(space, profile);
   if (SearchLimit::interrupted()) throw tuner::interrupt_error("mptune run", "start the command again");

@@ -212,7 +212,7 @@ class Ranks(CommandTest):
         self.result("plan-result", "plan", "bert.sqlite", "--stages", "2", "--microbatches", "4", "--exact", "-o", "two.plan.json")
         command = ["run", *BERT[:1], "--optimizer", "adam", "--plan", "two.plan.json"]
         whole = self.result("run", *command, "--ranks", "2", "--replan", "--steps", "6")
-        self.assertEqual(whole["plan"]["devices"], TWO[1].split(","), "the plan as it is")
+        self.assertEqual(sorted(whole["plan"]["devices"]), TWO[1].split(","), "the plan as it is")
         first = self.result("run", *command, "--ranks", "2", "--steps", "3", "--checkpoint", "kept")
         self.fails(2, ["devices of 2 ranks"], *command, "--steps", "6", "--checkpoint", "kept")
         done = self.mptune("--json", *command, "--replan", "--steps", "6", "--checkpoint", "kept")

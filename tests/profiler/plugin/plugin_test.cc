@@ -46,7 +46,9 @@ class Plugin : public ::testing::Test {
   // The plug-in with other bytes at this place of its header.
   std::string changed(std::size_t offset, const std::string& instead) {
     auto bytes = bytes_of(plugin("resnet_plugin"));
-    const auto header = bytes.find(std::string("mptune plug-in\0\0", 16) + MPTUNE_VERSION);
+    std::string begin("mptune plug-in\0\0", 16);
+    begin += MPTUNE_VERSION;
+    const auto header = bytes.find(begin);
     EXPECT_NE(header, std::string::npos);
     return write("changed.so", bytes.replace(header + offset, instead.size(), instead));
   }

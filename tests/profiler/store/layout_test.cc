@@ -108,7 +108,7 @@ TEST_F(Layout, EveryRankIsAProcess) {
   EXPECT_EQ(rows("SELECT DISTINCT deviceId, processId FROM TARGET_INFO_CUDA_CONTEXT_INFO ORDER BY 1"), (Texts{"0|1", "1|3"}));
   EXPECT_EQ(rows("SELECT value, globalTid >> 24 & 0xFFFFFF FROM ThreadNames JOIN StringIds ON id = nameId ORDER BY globalTid & 0xFFFFFF"),
             (Texts{"rank 0, worker|1", "rank 2, worker|3", "rank 1, waits|2"}));
-  EXPECT_EQ(read_recording(path()).trace.threads, trace.threads);
+  EXPECT_EQ(read_recording(path()).trace.value().threads, trace.threads);
 }
 
 TEST_F(Layout, RowsSayWhatHappened) {
