@@ -14,9 +14,12 @@ from harness import PROGRAM, CommandTest, is_marked, left_processes
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 ONE = ["--devices", ",".join(f"cpu:{core}" for core in CORES)]
-KILLS = 6
+# More by hand.
+KILLS = int(os.environ.get("MPTUNE_TEST_KILLS", "6"))
+STOPS = int(os.environ.get("MPTUNE_TEST_STOPS", "1"))
 EARLY_KILLS = (1, 5)  # of mptune: before the ranks have met, or just after
 SLACK_S = 10
+WATCH_S = 10  # a worker that is silent for so long counts as failed
 ENVIRONMENT = 7
 
 MLP = ["mlp:layers=6,width=64", "--batch", "8", "--microbatches", "4"]
@@ -134,17 +137,18 @@ class Ranks(CommandTest):
         while self.saved() <= step and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
 
-    def kill_ends_all(self, process, rank, worker, kill):
-        os.kill(self.victim(process, rank, worker), signal.SIGKILL)
+    def kill_ends_all(self, process, rank, worker, kill, number=signal.SIGKILL):
+        os.kill(self.victim(process, rank, worker), number)
         killed = time.monotonic()
         out, errors = process.communicate(timeout=60)
         about = f"{kill}, rank {rank}, {'worker' if worker else 'mptune'}: {out}{errors}"
-        self.assertLess(time.monotonic() - killed, SLACK_S, about)
+        self.assertLess(time.monotonic() - killed, SLACK_S + (WATCH_S if number == signal.SIGSTOP else 0), about)
         self.assertEqual(process.returncode, ENVIRONMENT, about)
         lines = [line for line in errors.splitlines() if "; " in line]
         self.assertEqual(len(lines), 1, about)
         self.assertRegex(lines[0], r"^mptune: .+: .+; .+", about)
-        self.assertIn("mptune-worker was killed" if worker and rank == 0 else f"rank {rank}", lines[0])
+        of_worker = "mptune-worker was killed" if number == signal.SIGKILL else "mptune-worker"
+        self.assertIn(of_worker if worker and rank == 0 else f"rank {rank}", lines[0])
         self.assertEqual(json.loads(out or "{}").get("exit_code"), ENVIRONMENT, about)
         self.assertEqual(left_processes(self.folder), [], about)
 
@@ -193,6 +197,19 @@ class Ranks(CommandTest):
             self.await_checkpoint_behind(self.saved(), process)
             time.sleep(0.1 * kill)
             self.kill_ends_all(process, rank, worker, kill)
+
+    def test_a_stopped_worker_ends_all_ranks(self):
+        """SIGSTOP at random points; the checkpoint goes on with the losses of a run that nobody stopped."""
+        chance = random.Random(8)
+        for stop in range(STOPS):
+            process = self.start(*BERT, "--steps", "1000000", *TWO, "--checkpoint", "kept", "--every", "5")
+            self.await_checkpoint_behind(self.saved(), process)
+            time.sleep(0.4 * chance.random())
+            self.kill_ends_all(process, (stop + 1) % 2, True, stop, signal.SIGSTOP)
+        seen = self.saved()
+        steps = ["--steps", str(seen + 5)]
+        last = self.result("run", "run", *BERT, *TWO, *steps, "--checkpoint", "kept")
+        self.assertEqual(last["loss"], self.result("run", "run", *BERT, *ONE, *steps)["loss"][seen:])
 
     def test_one_process_goes_on_as_two(self):
         whole = self.result("run", "run", *BERT, "--steps", "8", *TWO, "--save", "whole.safetensors", "--csv", "whole.csv")

@@ -9,8 +9,9 @@ from slow_link import ADDRESSES, INTERFACES, SlowLink, Unavailable
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 BYTES_PER_SECOND, DELAY_S = 100e6, 0.001
-# Activations of 4 MiB a batch: 40 ms over the link, hardly 1 ms without it.
-MODEL = ["transformer:d=128,layers=4,heads=4,seq=64,vocab=100", "--batch", "128"]
+# Cut anywhere or trained twice, it sends 2 MiB a step: 20 ms over the link, as long as a step on one device takes.
+MODEL = ["mlp:layers=6,width=256", "--batch", "1024"]
+DEVICES = ["--devices", ",".join(f"{rank}@cpu:{core}" for rank, core in enumerate(CORES))]
 
 
 @unittest.skipIf(len(CORES) < 2, "needs two cores")
@@ -25,25 +26,43 @@ class TwoHosts(CommandTest):
             raise unittest.SkipTest(str(absent)) from None
         cls.addClassCleanup(cls.link.__exit__)
 
+    def environment(self, **more):
+        return super().environment(**{"MPTUNE_WORKER": os.environ["MPTUNE_REAL_WORKER"], "MPTUNE_TEST_MARKER": self.folder, **more})
+
     def of_rank(self, rank, *command):
-        environment = self.environment(MPTUNE_WORKER=os.environ["MPTUNE_REAL_WORKER"], MPTUNE_TEST_MARKER=self.folder, RANK=str(rank), WORLD_SIZE="2",
-                                       MASTER_ADDR=ADDRESSES[0], MASTER_PORT="29517", GLOO_SOCKET_IFNAME=INTERFACES[rank])
+        environment = self.environment(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR=ADDRESSES[0], MASTER_PORT="29517", GLOO_SOCKET_IFNAME=INTERFACES[rank])
         return subprocess.Popen([PROGRAM, "--json", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=environment,
                                 preexec_fn=self.link.enter(rank))
 
     def over_link(self, *command, codes=(0,)):
         """Rank 0's result."""
-        devices = ["--devices", ",".join(f"{rank}@cpu:{core}" for rank, core in enumerate(CORES))]
-        ranks = [self.of_rank(rank, *command, *devices) for rank in (0, 1)]
+        ranks = [self.of_rank(rank, *command, *DEVICES) for rank in (0, 1)]
         ended = [rank.communicate(timeout=200) for rank in ranks]
         for rank, (_, errors) in zip(ranks, ended):
             self.assertIn(rank.returncode, codes, errors)
         self.assertEqual(left_processes(self.folder), [])
         return json.loads(ended[0][0])
 
-    def test_profile(self):
-        result = self.over_link("profile", *MODEL, "--microbatches", "4", "--steps", "5", "-o", "link.sqlite")
-        print(json.dumps(result["links"]), result["clock_error_s"], result.get("predicted"), result.keys())
+    def test_the_link_is_measured(self):
+        """Nothing is faster than the link's delay; how much slower, by the programs at both ends, is the machine's business."""
+        result = self.over_link("profile", *MODEL, "--steps", "2", "-o", "link.sqlite")
+        self.assertEqual(len(result["links"]), 2)
+        for link in result["links"]:
+            self.assertGreater(link["latency_s"], DELAY_S)
+            self.assertLess(link["latency_s"], 3 * DELAY_S)
+            self.assertGreater(link["bytes_per_second"], 0.6 * BYTES_PER_SECOND)
+            self.assertLess(link["bytes_per_second"], 1.4 * BYTES_PER_SECOND)
+        self.assertGreater(result["clock_error_s"], DELAY_S, "half of the way there and back")
+        self.assertLess(result["clock_error_s"], 3 * DELAY_S)
+
+    def test_tune_avoids_the_link(self):
+        tune = ["tune", *MODEL, "--budget", "15s"]
+        slow = self.over_link(*tune, "-o", "slow.study", codes=(0, 5))
+        done = self.mptune("--json", *tune, *DEVICES, "--ranks", "2", "-o", "fast.study")
+        self.assertIn(done.returncode, (0, 5), done.stderr)
+        slow_plan, fast_plan = (result["recommended"]["plan"] for result in (slow, json.loads(done.stdout)))
+        self.assertEqual(len(slow_plan["devices"]), 1, slow_plan)
+        self.assertEqual(len(fast_plan["devices"]), 2, fast_plan)
 
 
 if __name__ == "__main__":
