@@ -38,6 +38,7 @@ SOURCES = {
     ("profiler/store/read.cc", "name a trace made by 'mptune profile"): WRITER,
     ("reports/cli/command_plan.cc", "mptune plan"): TYPED,
     ("reports/cli/plan_topology.cc", "mptune plan"): TYPED,
+    ("reports/cli/replan.cc", "mptune run"): TYPED,
     ("reports/cli/command_plan.cc", "trace file of mptune profile"): WRITER,
     ("reports/cli/command_profile.cc", "mptune plan"): "run by test_profile_leads_to_plan_and_to_training",
     ("reports/cli/command_profile_program.cc", "g another CUDA program: mptune profile"): "the form of the command, in its help",
