@@ -39,7 +39,6 @@
 namespace mptune::reports {
 namespace {
 
-constexpr double kMeasureSeconds = 60;
 constexpr int kRecordedSteps = 10;
 
 struct ProfileCommand {
@@ -87,12 +86,7 @@ std::string output_of(const ProfileCommand& command) {
 }
 
 Profile capped(const Profile& profile, const tuner::TrainingSetup& setup) {
-  std::vector<std::int64_t> caps;
-  for (const std::string& device : setup.devices) {
-    const auto cap = setup.memory_bytes.find(device);
-    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
-  }
-  return with_caps(profile, setup.devices, caps);
+  return with_caps(profile, setup.devices, caps_of(setup.devices, setup));
 }
 
 /// Saves the profile of a plan that does not fit, so that `plan` can use it.

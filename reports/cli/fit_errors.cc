@@ -37,12 +37,7 @@ planner::Excess excess_by_file(const PlanFile& file, const tuner::TrainingSetup&
   else if (file.predicted)
     peaks = file.predicted->peak_bytes;
   if (peaks.size() != file.plan.devices.size()) return {};
-  std::vector<std::int64_t> caps;
-  for (const std::string& device : file.plan.devices) {
-    const auto cap = setup.memory_bytes.find(device);
-    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
-  }
-  return planner::excess_of(file.plan, peaks, file.plan.devices, caps);
+  return planner::excess_of(file.plan, peaks, file.plan.devices, caps_of(file.plan.devices, setup));
 }
 
 /// How to find a plan that fits, without a profile.
@@ -57,6 +52,15 @@ std::string search_remedy(const Plan& plan, TrainingSpec training) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> caps_of(const std::vector<std::string>& devices, const tuner::TrainingSetup& setup) {
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : devices) {
+    const auto cap = setup.memory_bytes.find(device);
+    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
+  }
+  return caps;
+}
 
 Profile with_caps(Profile profile, const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes) {
   for (std::size_t i = 0; i < std::min(devices.size(), memory_bytes.size()); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "tuner/trial/trial.h"
 
 namespace mptune::reports {
+
+/// The setup's cap of each device; 0: none.
+[[nodiscard]] std::vector<std::int64_t> caps_of(const std::vector<std::string>& devices, const tuner::TrainingSetup& setup);
 
 /// The profile with these caps (per name; absent or 0: as the profile says) for its devices.
 [[nodiscard]] Profile with_caps(Profile profile, const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes);

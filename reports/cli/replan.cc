@@ -21,7 +21,6 @@
 namespace mptune::reports {
 namespace {
 
-constexpr double kMeasureSeconds = 60;
 constexpr std::int64_t kSearchActions = 2'000'000;  // a few seconds
 
 PlanChoice same_numbers(const Plan& plan) {
@@ -38,15 +37,6 @@ std::vector<std::string> devices_of_started_ranks(const Plan& plan, const RankPl
     if (parse_device(device).rank < place.ranks) left.push_back(device);
   if (left.empty()) throw Error("the plan has no device of the ranks that were started", "--replan", "start more ranks");
   return left;
-}
-
-std::vector<std::int64_t> caps_of(const std::vector<std::string>& devices, const tuner::TrainingSetup& setup) {
-  std::vector<std::int64_t> caps;
-  for (const std::string& device : devices) {
-    const auto cap = setup.memory_bytes.find(device);
-    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
-  }
-  return caps;
 }
 
 Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, const Session& session) {

@@ -17,6 +17,9 @@ namespace mptune::reports {
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
 [[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session, double ends_s = 0);
 
+/// The time for measuring layers and links before a plan is recorded or searched.
+inline constexpr double kMeasureSeconds = 60;
+
 /// Measures into `path`, in every execution variant that the choice allows, and with the threads of `plan` if it is not null; warns of what
 /// the profile lacks. Throws Error.
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
