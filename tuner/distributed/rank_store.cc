@@ -25,7 +25,10 @@ class Store final : public RankStore {
   Store(c10::intrusive_ptr<c10d::Store> store, std::string address) : store_(std::move(store)), address_(std::move(address)) {}
 
   void set(const std::string& name, const std::string& text) override {
-    asked([&] { store_->set(name, std::vector<std::uint8_t>(text.begin(), text.end())); });
+    asked([&] {
+      store_->set(name, std::vector<std::uint8_t>(text.begin(), text.end()));
+      (void)store_->check({name});  // set() does not wait until others find it
+    });
   }
   [[nodiscard]] std::optional<std::string> find(const std::string& name) override {
     std::optional<std::string> text;

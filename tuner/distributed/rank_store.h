@@ -13,6 +13,7 @@ namespace mptune::tuner {
 class RankStore {
  public:
   virtual ~RankStore() = default;
+  /// Others find it once this has returned.
   virtual void set(const std::string& name, const std::string& text) = 0;
   /// Nothing where no rank has set it.
   [[nodiscard]] virtual std::optional<std::string> find(const std::string& name) = 0;
