@@ -1,7 +1,6 @@
 #include "profiler/device/cuda_copier.h"
 
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/PeerToPeerAccess.h>
@@ -16,6 +15,7 @@
 #include "profiler/device/communication_buffers.h"
 #include "profiler/device/cuda_device.h"
 #include "profiler/device/cuda_moment.h"
+#include "profiler/device/cuda_sources.h"
 #include "profiler/device/gpu_plans.h"
 
 namespace mptune::profiler {
@@ -31,37 +31,6 @@ void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& 
   const c10::cuda::CUDAGuard guard(stream.device_index());
   C10_CUDA_CHECK(cudaMemcpyAsync(to, from, as_index(bytes), cudaMemcpyDefault, stream));
 }
-
-/// Tensors that a stream which copies reads; they live until they have been read.
-class Sources {
- public:
-  explicit Sources(const CUDAStream& stream) : stream_(stream) {}
-
-  /// The tensor, contiguous, for the stream to read.
-  at::Tensor packed(const at::Tensor& tensor) {
-    if (!tensor.is_cuda()) return reading_.emplace_back(tensor.contiguous());
-    const c10::cuda::CUDAStreamGuard guard(stream_);
-    tensor.record_stream(stream_);
-    // LibTorch's allocator knows its own memory alone: a communication buffer that is sent on is held here.
-    if (tensor.storage().data_ptr().get_deleter() != c10::cuda::CUDACachingAllocator::get()->raw_deleter()) reading_.push_back(tensor);
-    return tensor.contiguous();
-  }
-
-  /// Call after all tensors of packed() were passed to the stream.
-  void handed_over() {
-    std::erase_if(kept_, [](const Kept& kept) { return reached(kept.read); });
-    if (!reading_.empty()) kept_.push_back({std::exchange(reading_, {}), now_on(stream_)});
-  }
-
- private:
-  struct Kept {
-    std::vector<at::Tensor> tensors;
-    MomentPtr read;
-  };
-  CUDAStream stream_;
-  std::vector<at::Tensor> reading_;
-  std::vector<Kept> kept_;
-};
 
 void wait_at_end(const CUDAStream& stream) noexcept {
   try {
@@ -109,7 +78,7 @@ class DirectCopier final : public Copier {
 
   std::shared_ptr<CudaLanes> lanes_;  // own the stream
   CUDAStream stream_;
-  Sources sources_{stream_};
+  CudaSources sources_{stream_};
   int gpu_;
   CommunicationBuffers destinations_;
 };
@@ -184,7 +153,7 @@ class StagedCopier final : public Copier {
 
   std::shared_ptr<CudaLanes> source_;
   std::shared_ptr<CudaLanes> destination_;
-  std::optional<Sources> sources_;
+  std::optional<CudaSources> sources_;
   CommunicationBuffers destinations_;
   std::array<Buffer, kBuffers> buffers_;
 };

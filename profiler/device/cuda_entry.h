@@ -8,11 +8,12 @@
 
 #include "profiler/device/copier.h"
 #include "profiler/device/device.h"
+#include "profiler/device/gpu_communicator.h"
 
 namespace mptune::profiler {
 
 /// Identifies the build; program and library must agree.
-inline constexpr const char* kGpuLibraryBuild = MPTUNE_VERSION "/2/" TORCH_VERSION;
+inline constexpr const char* kGpuLibraryBuild = MPTUNE_VERSION "/3/" TORCH_VERSION;
 
 /// A kernel and the arguments that it gets.
 struct GpuLaunch {
@@ -34,6 +35,8 @@ struct GpuLibrary {
   /// Launches a kernel on the calling thread's current stream of that GPU. The code is compiled at its first launch, for some tenths of a
   /// second. Returns why the kernel can't be made, "" if it was launched. Throws c10::Error if a launch fails. Thread-safe.
   std::string (*launch)(const GpuLaunch& launch) = nullptr;
+  /// Connects GPUs of several processes. Lives as long as the library.
+  const GpuConnector& (*connector)() = nullptr;
 };
 
 }  // namespace mptune::profiler

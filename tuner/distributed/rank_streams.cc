@@ -29,6 +29,19 @@ void forget_many(std::map<std::int64_t, TensorLayout>& layouts) {
   if (layouts.size() > kMostKinds) layouts.clear();
 }
 
+/// [bytes]
+std::int64_t size_of(const TensorLayout& layout, bool with_tensors) {
+  return kMark + (with_tensors ? layout.bytes : 0);
+}
+
+at::Tensor marked_message(std::int64_t bytes, RankStreams::Time sent) {
+  at::Tensor message = bytes_for(bytes);
+  std::fill_n(message.data_ptr<std::uint8_t>(), kMark, std::uint8_t{0});
+  const RankStreams::Time::rep ticks = sent.time_since_epoch().count();
+  std::memcpy(message.data_ptr<std::uint8_t>() + kTimeInMark, &ticks, sizeof ticks);
+  return message;
+}
+
 }  // namespace
 
 RankStreams::Layouts& RankStreams::layouts_of(bool sent, int other, int tag) {
@@ -54,42 +67,59 @@ TensorLayout RankStreams::receive_layout(int from, int tag) {
   return layout_from({numbers.const_data_ptr<std::int64_t>(), numbers.const_data_ptr<std::int64_t>() + count});
 }
 
-void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors, Time sent) {
+void RankStreams::prepare(int to, int tag, std::int64_t kind, const TensorLayout& layout, Carries carries) {
   Layouts& layouts = layouts_of(true, to, tag);
   forget_many(layouts);
-  TensorLayout layout = layout_of(tensors);
   auto [known, first] = layouts.try_emplace(kind, layout);
   if (!first && known->second != layout) {
-    at::Tensor changed = at::zeros({kMark + known->second.bytes}, at::kByte);
+    at::Tensor changed = at::zeros({size_of(known->second, carries == Carries::tensors)}, at::kByte);
     changed.data_ptr<std::uint8_t>()[0] = 1;
     group_->send(to, tag, std::move(changed));
     known->second = layout;
     first = true;
   }
   if (first) send_layout(to, tag, layout);
-  at::Tensor message = bytes_for(kMark + layout.bytes);
-  std::fill_n(message.data_ptr<std::uint8_t>(), kMark, std::uint8_t{0});
-  const Time::rep ticks = sent.time_since_epoch().count();
-  std::memcpy(message.data_ptr<std::uint8_t>() + kTimeInMark, &ticks, sizeof ticks);
+}
+
+void RankStreams::send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors, Time sent) {
+  const TensorLayout layout = layout_of(tensors);
+  prepare(to, tag, kind, layout, Carries::tensors);
+  at::Tensor message = marked_message(size_of(layout, true), sent);
   pack(tensors, layout, message, kMark);
   group_->send(to, tag, std::move(message));
 }
 
-RankStreams::Received RankStreams::receive_message(int from, int tag, std::int64_t kind) {
+void RankStreams::announce(int to, int tag, std::int64_t kind, const TensorLayout& layout, Time sent) {
+  prepare(to, tag, kind, layout, Carries::nothing);
+  group_->send(to, tag, marked_message(kMark, sent));
+}
+
+RankStreams::Bytes RankStreams::receive_bytes(int from, int tag, std::int64_t kind, Carries carries) {
+  const bool tensors = carries == Carries::tensors;
   Layouts& layouts = layouts_of(false, from, tag);
   forget_many(layouts);
   auto known = layouts.find(kind);
   if (known == layouts.end()) known = layouts.emplace(kind, receive_layout(from, tag)).first;
-  at::Tensor message = bytes_for(kMark + known->second.bytes);
+  at::Tensor message = bytes_for(size_of(known->second, tensors));
   group_->receive(from, tag, message);
   if (message.const_data_ptr<std::uint8_t>()[0] != 0) {
     known->second = receive_layout(from, tag);
-    message = bytes_for(kMark + known->second.bytes);
+    message = bytes_for(size_of(known->second, tensors));
     group_->receive(from, tag, message);
   }
   Time::rep ticks = 0;
   std::memcpy(&ticks, message.const_data_ptr<std::uint8_t>() + kTimeInMark, sizeof ticks);
-  return {unpack(known->second, message, kMark), Time(Time::duration(ticks))};
+  return {&known->second, std::move(message), Time(Time::duration(ticks))};
+}
+
+RankStreams::Received RankStreams::receive_message(int from, int tag, std::int64_t kind) {
+  const Bytes bytes = receive_bytes(from, tag, kind, Carries::tensors);
+  return {unpack(*bytes.layout, bytes.message, kMark), bytes.sent};
+}
+
+RankStreams::Announced RankStreams::receive_announced(int from, int tag, std::int64_t kind) {
+  const Bytes bytes = receive_bytes(from, tag, kind, Carries::nothing);
+  return {*bytes.layout, bytes.sent};
 }
 
 std::vector<at::Tensor> RankStreams::exchange_tensors(int tag, const at::Tensor& own) {

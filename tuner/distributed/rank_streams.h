@@ -37,6 +37,14 @@ class RankStreams {
   [[nodiscard]] Received receive_message(int from, int tag, std::int64_t kind);
   [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind) { return receive_message(from, tag, kind).tensors; }
 
+  /// The same of tensors that travel another way: all about them but their memory.
+  void announce(int to, int tag, std::int64_t kind, const TensorLayout& layout, Time sent = {});
+  struct Announced {
+    TensorLayout layout;
+    Time sent;  ///< on the sender's clock
+  };
+  [[nodiscard]] Announced receive_announced(int from, int tag, std::int64_t kind);
+
   /// Every rank gives numbers, and gets those of all, by rank. `tag`: of this use alone. Throws what RankGroup::receive() throws.
   [[nodiscard]] std::vector<std::vector<double>> exchange(int tag, const std::vector<double>& own);
   /// The same of a text.
@@ -49,6 +57,16 @@ class RankStreams {
   [[nodiscard]] Layouts& layouts_of(bool sent, int other, int tag);
   void send_layout(int to, int tag, const TensorLayout& layout);
   [[nodiscard]] TensorLayout receive_layout(int from, int tag);
+  /// What is in a message beside the mark.
+  enum class Carries { tensors, nothing };
+  /// Sends what has to go before a message: nothing, or the layout.
+  void prepare(int to, int tag, std::int64_t kind, const TensorLayout& layout, Carries carries);
+  struct Bytes {
+    const TensorLayout* layout = nullptr;
+    at::Tensor message;
+    Time sent;
+  };
+  [[nodiscard]] Bytes receive_bytes(int from, int tag, std::int64_t kind, Carries carries);
 
   std::shared_ptr<RankGroup> group_;
   std::mutex mutex_;

@@ -34,7 +34,7 @@ bool fits(const TensorLayout::Place& place, std::int64_t bytes) {
     if (place.strides[i] > 0 && place.sizes[i] - 1 > left / place.strides[i]) return false;
     left -= (place.sizes[i] - 1) * place.strides[i];
   }
-  return !place.defined || place.same_as >= 0 || left > 0;
+  return !place.has_memory() || left > 0;
 }
 
 /// Reads numbers one by one.
@@ -53,6 +53,24 @@ class Reader {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 48;
 constexpr std::int64_t kMostTensors = 1 << 24, kMostDimensions = 64;
+
+/// The tensors of a layout; `made(place)` gives those that have memory of their own.
+template <class Made>
+std::vector<at::Tensor> tensors_of(const TensorLayout& layout, const Made& made) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> tensors;
+  for (const TensorLayout::Place& place : layout.places) {
+    if (!place.defined) {
+      tensors.emplace_back();
+    } else if (place.same_as >= 0) {
+      tensors.push_back(tensors.at(as_index(place.same_as)));
+    } else {
+      tensors.push_back(made(place));
+      tensors.back().set_requires_grad(place.requires_grad);
+    }
+  }
+  return tensors;
+}
 
 }  // namespace
 
@@ -82,24 +100,42 @@ void pack(const std::vector<at::Tensor>& tensors, const TensorLayout& layout, co
   const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorLayout::Place& place = layout.places[i];
-    if (place.defined && place.same_as < 0) tensor_at(place, memory, first).copy_(tensors[i]);
+    if (place.has_memory()) tensor_at(place, memory, first).copy_(tensors[i]);
   }
 }
 
 std::vector<at::Tensor> unpack(const TensorLayout& layout, const at::Tensor& memory, std::int64_t first) {
+  return tensors_of(layout, [&](const TensorLayout::Place& place) { return tensor_at(place, memory, first); });
+}
+
+std::vector<at::Tensor> flat_tensors(const std::vector<at::Tensor>& tensors, const TensorLayout& layout) {
   const at::NoGradGuard no_gradients;
-  std::vector<at::Tensor> tensors;
-  for (const TensorLayout::Place& place : layout.places) {
-    if (!place.defined) {
-      tensors.emplace_back();
-    } else if (place.same_as >= 0) {
-      tensors.push_back(tensors.at(as_index(place.same_as)));
-    } else {
-      tensors.push_back(tensor_at(place, memory, first));
-      tensors.back().set_requires_grad(place.requires_grad);
-    }
+  std::vector<at::Tensor> flat;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorLayout::Place& place = layout.places[i];
+    if (!place.has_memory()) continue;
+    const at::Tensor own = tensors[i].detach().resolve_conj().resolve_neg();
+    const bool lies_so = own.numel() == 0 || own.strides() == place.strides;
+    const at::Tensor dense = lies_so ? own : at::empty_strided(place.sizes, place.strides, own.options()).copy_(own);
+    flat.push_back(dense.as_strided({dense.numel()}, {1}));
   }
-  return tensors;
+  return flat;
+}
+
+std::vector<at::Tensor> flat_likes(const TensorLayout& layout) {
+  std::vector<at::Tensor> likes;
+  for (const TensorLayout::Place& place : layout.places)
+    if (place.has_memory())
+      likes.push_back(at::empty({c10::multiply_integers(place.sizes)}, at::TensorOptions(place.type).device(at::kMeta)));
+  return likes;
+}
+
+std::vector<at::Tensor> from_flat(const TensorLayout& layout, const std::vector<at::Tensor>& flat) {
+  std::size_t next = 0;
+  return tensors_of(layout, [&](const TensorLayout::Place& place) {
+    const at::Tensor& memory = flat.at(next++);
+    return at::empty({0}, memory.options()).set_(memory.storage(), memory.storage_offset(), place.sizes, place.strides);
+  });
 }
 
 std::vector<std::int64_t> numbers_of(const TensorLayout& layout) {

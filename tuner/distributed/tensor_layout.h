@@ -16,6 +16,7 @@ struct TensorLayout {
     bool requires_grad = false;
     std::vector<std::int64_t> sizes, strides;
     std::int64_t offset = 0;  ///< [bytes]
+    [[nodiscard]] bool has_memory() const { return defined && same_as < 0; }
     bool operator==(const Place&) const = default;
   };
   std::vector<Place> places;
@@ -28,6 +29,13 @@ struct TensorLayout {
 void pack(const std::vector<at::Tensor>& tensors, const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
 /// Tensors in `memory`, which they keep: none is a view of another.
 [[nodiscard]] std::vector<at::Tensor> unpack(const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
+
+/// The tensors of this layout that are in memory of their own, on their device: each one-dimensional, as they lie without gaps.
+[[nodiscard]] std::vector<at::Tensor> flat_tensors(const std::vector<at::Tensor>& tensors, const TensorLayout& layout);
+/// Of their sizes and types, without memory.
+[[nodiscard]] std::vector<at::Tensor> flat_likes(const TensorLayout& layout);
+/// Makes them the tensors of the layout again, in the same memory: none is a view of another.
+[[nodiscard]] std::vector<at::Tensor> from_flat(const TensorLayout& layout, const std::vector<at::Tensor>& flat);
 
 /// A layout as numbers, to send it.
 [[nodiscard]] std::vector<std::int64_t> numbers_of(const TensorLayout& layout);

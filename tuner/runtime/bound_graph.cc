@@ -86,15 +86,20 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
     offloaded_.push_back(is_here(d) ? planner::offloaded(plan_, d) : std::vector<planner::Offloaded>());
   add_doorbells(options.link);
   add_workers(options);
+  connect(options.connector);
   add_stages(model);
   add_lanes(options.link);
   add_links();
   add_host_channels();
   bind_rows();
   bind_offloads();
+  if (direct_)
+    watch_.emplace(ranks_->group(), kTagOfWatch, direct_->connected_ranks(),
+                   [this](std::exception_ptr error) { (void)fail(std::move(error)); });
 }
 
 BoundGraph::~BoundGraph() {
+  watch_.reset();
   drain();
   // Frees the stages' tensors while the device threads that account for them still run.
   for (Replicas& replicas : stages_) replicas.clear();
@@ -188,6 +193,23 @@ std::vector<BoundGraph::Pair> BoundGraph::pairs() const {
   return all;
 }
 
+void BoundGraph::connect(const profiler::GpuConnector* connector) {
+  if (!ranks_) return;
+  DirectLinks::Wanted wanted{.devices = devices_, .messages = {}, .sums = {}, .connector = connector};
+  for (const Pair& pair : pairs())
+    if (rank_of(pair.source) != rank_of(pair.destination)) {
+      wanted.messages.emplace(pair.source, pair.destination);
+      wanted.messages.emplace(pair.destination, pair.source);
+    }
+  for (int stage = 0; stage < plan_.num_stages(); ++stage)
+    if (all_reduces(stage)) {
+      std::set<int> ranks;
+      for (const int device : plan_.stages[as_index(stage)].devices)
+        if (ranks.insert(rank_of(device)).second) wanted.sums[stage].push_back(device);
+    }
+  direct_.emplace(*ranks_, wanted, kTagOfConnections);
+}
+
 void BoundGraph::add_lanes(const LinkThrottle& link) {
   const auto add = [&](int source, int destination) {
     auto& lane = lanes_[{source, destination}];
@@ -200,6 +222,7 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
       add(pair.destination, pair.source);
       continue;
     }
+    if (direct(pair.source, pair.destination) != nullptr) continue;
     // What other ranks send and get lies in host memory.
     for (const int end : {pair.source, pair.destination})
       if (is_here(end) && device(end).spec().kind == DeviceSpec::Kind::cuda) add_host_lanes(end, link);
@@ -250,12 +273,26 @@ MailboxChannel::Direction BoundGraph::direction(int source, int destination, int
     return found == lanes_.end() ? nullptr : found->second.get();
   };
   if (is_here(source) && is_here(destination)) return {lane(source, destination), &doorbell(destination)};
-  if (is_here(destination)) return {lane(kHostMemory, destination), &doorbell(destination)};
+  profiler::GpuCommunicator* const straight = direct(source, destination);
+  if (is_here(destination)) return {straight != nullptr ? nullptr : lane(kHostMemory, destination), &doorbell(destination)};
+  if (straight != nullptr)
+    return {nullptr, nullptr,
+            [this, straight, to = rank_of(destination), tag](MessageTag message, const Tensors& tensors, MailboxChannel::Time began) {
+              send_directly(*straight, to, tag, message, tensors, began);
+            }};
   return {lane(source, kHostMemory), nullptr,
           [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors, MailboxChannel::Time began) {
             assert(message.gradient == gradient);
             ranks_->send(to, tag, kind_of_message(message), tensors, began);
           }};
+}
+
+// The other rank learns first what comes: then it has the memory, and waits for nothing in the host's threads.
+void BoundGraph::send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
+                               MailboxChannel::Time began) {
+  const TensorLayout layout = layout_of(tensors);
+  ranks_->announce(to, tag, kind_of_message(message), layout, began);
+  communicator.send(1, flat_tensors(tensors, layout));
 }
 
 std::int64_t BoundGraph::kind_of_message(MessageTag tag) const {
@@ -264,7 +301,7 @@ std::int64_t BoundGraph::kind_of_message(MessageTag tag) const {
 
 void BoundGraph::add_links() {
   const auto count = as_index(plan_.num_microbatches());
-  int tag = 0;
+  int tag = kTagOfLinks;
   for (const auto& [link, front_replica, back_replica, source, destination] : pairs()) {
     auto& bound = links_[{link->front, front_replica, link->back, back_replica}];
     if (bound) continue;
@@ -368,6 +405,7 @@ bool BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error) || !first_error_.set(error)) return false;
   for (BoundLink* link : links()) link->channel->cancel();
   for (auto& [stage, channel] : host_channels_) channel->cancel();
+  if (direct_) direct_->abort();
   for (Replicas& replicas : stages_)
     for (auto& replica : replicas)
       if (replica) replica->pending_weights().cancel();

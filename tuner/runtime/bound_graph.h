@@ -19,7 +19,9 @@
 #include "profiler/device/device_worker.h"
 #include "profiler/device/doorbell.h"
 #include "tuner/distributed/rank_streams.h"
+#include "tuner/distributed/rank_watch.h"
 #include "tuner/runtime/channel.h"
+#include "tuner/runtime/direct_links.h"
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/stage_links.h"
 #include "tuner/runtime/stage_replica.h"
@@ -129,8 +131,13 @@ class BoundGraph {
   /// The link of a micro-batch between two stages, null where neither end is here.
   [[nodiscard]] BoundLink* link_for(const StageLink& link, int microbatch) const;
   [[nodiscard]] const std::vector<StageLink>& links_of_stages() const { return stage_links_; }
-  /// Tags of streams between ranks below this one are of links.
-  [[nodiscard]] int tags_of_links() const { return 2 * static_cast<int>(links_.size()); }
+  /// The first tag of streams between ranks that is of no link, and of nothing else that this class does.
+  [[nodiscard]] int first_free_tag() const { return kTagOfLinks + 2 * static_cast<int>(links_.size()); }
+  /// Of messages between devices of different ranks, and of the all-reduce of a stage; null where they go through the host's memory.
+  [[nodiscard]] profiler::GpuCommunicator* direct(int source, int destination) const {
+    return direct_ ? direct_->between(source, destination) : nullptr;
+  }
+  [[nodiscard]] profiler::GpuCommunicator* direct_sum(int stage) const { return direct_ ? direct_->sum_of(stage) : nullptr; }
   /// Stages that use a tied weight, by its name, ascending: the first one trains it.
   [[nodiscard]] const std::map<std::string, std::vector<int>>& tied_stages() const { return tied_stages_; }
   /// Replicas that offload, with their channels.
@@ -172,6 +179,7 @@ class BoundGraph {
   [[nodiscard]] std::size_t copying_threads(const LinkThrottle& link) const;
   void add_workers(const PipelineOptions& options);
   void add_stages(const Model& model);
+  void connect(const profiler::GpuConnector* connector);
   void add_lanes(const LinkThrottle& link);
   void add_doorbells(const LinkThrottle& link);
   void add_links();
@@ -185,7 +193,11 @@ class BoundGraph {
   };
   [[nodiscard]] std::vector<Pair> pairs() const;
   static constexpr int kHostMemory = -1;  ///< in place of a device
+  static constexpr int kTagOfConnections = 0, kTagOfWatch = 1,
+                       kTagOfLinks = 2;  ///< of streams between ranks; the last is the first of many
   [[nodiscard]] MailboxChannel::Direction direction(int source, int destination, int tag, bool gradient);
+  void send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
+                     MailboxChannel::Time began);
   void add_host_lanes(int device, const LinkThrottle& link);
   void add_host_channels();
   void bind_rows();
@@ -212,7 +224,9 @@ class BoundGraph {
   std::vector<std::vector<planner::Offloaded>> offloaded_;                  ///< per device
   std::map<StageReplica*, std::unique_ptr<MailboxChannel>> host_channels_;  ///< of replicas that offload
   std::vector<std::vector<BoundAction>> rows_;
-  std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began
+  std::optional<DirectLinks> direct_;  ///< between ranks
+  std::vector<MomentPtr> callers_;     ///< per device: the end of the work that the calling thread queued on it before for_devices() began
+  std::optional<RankWatch> watch_;  ///< where there are direct links
 };
 
 }  // namespace mptune::tuner

@@ -86,10 +86,13 @@ void MailboxChannel::send_elsewhere(MessageTag tag, Message message, Time began)
   direction_of(tag).elsewhere(tag, std::move(message.tensors), began);
 }
 
-void MailboxChannel::arrive(MessageTag tag, Tensors tensors, Time began) {
-  if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) return copy(*lane, tag, std::move(tensors), began);
-  if (observer_) observe(tag, Places(tensors).take(), began, profiler::SteadyClock::now());
-  deliver(tag, {std::move(tensors), nullptr});
+void MailboxChannel::arrive(MessageTag tag, Message message, Time began) {
+  if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) return copy(*lane, tag, std::move(message.tensors), began);
+  if (observer_) {
+    wait_for(message.there);
+    observe(tag, Places(message.tensors).take(), began, profiler::SteadyClock::now());
+  }
+  deliver(tag, std::move(message));
 }
 
 Message MailboxChannel::receive(MessageTag tag) {

@@ -72,7 +72,7 @@ class MailboxChannel final : public Channel {
   void cancel() override;
   void reset() override;
   /// A message that was sent in another process has come, at `began` on that one's clock. One thread for a direction.
-  void arrive(MessageTag tag, Tensors tensors, Time began);
+  void arrive(MessageTag tag, Message message, Time began);
 
   /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only. A message between processes is one
   /// copy, which the receiver observes: `began` is on the sender's clock.

@@ -14,6 +14,7 @@
 #include "profiler/collect/tag_scope.h"
 #include "profiler/device/device.h"
 #include "profiler/device/device_list.h"
+#include "profiler/device/gpu_communicator.h"
 #include "profiler/model/model.h"
 #include "tuner/distributed/rank_group.h"
 
@@ -38,6 +39,8 @@ struct PipelineOptions {
   bool strict = false;                                    ///< refuse a plan file made for another model instead of warning
   std::shared_ptr<RankGroup> ranks = nullptr;  ///< the processes that have the plan's devices (`1@cuda:0`); null: this one has all
   Reduce reduce = Reduce::ordered;             ///< between `ranks`
+  /// Of GPUs of different ranks, which then exchange tensors without the host's memory; null: through it.
+  const profiler::GpuConnector* connector = profiler::nccl_connector();
 };
 
 /// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the

@@ -55,13 +55,13 @@ std::int64_t numbers_in(const Tensors& tensors) {
 
 }  // namespace
 
-RankExchange::RankExchange(BoundGraph& graph) : graph_(graph), streams_(*graph.ranks()), after_links_(graph.tags_of_links()) {
+RankExchange::RankExchange(BoundGraph& graph) : graph_(graph), streams_(*graph.ranks()), after_links_(graph.first_free_tag()) {
   for (const Stage& stage : graph.plan().stages) most_replicas_ = std::max(most_replicas_, static_cast<int>(stage.devices.size()));
   // All ranks connect in order of the stages, which is why it is done before the first step.
   at::Tensor nothing = at::zeros({1});
   nothing.mutable_grad() = at::zeros({1});
   for (int stage = 0; stage < graph.plan().num_stages(); ++stage)
-    if (graph.all_reduces(stage) && graph.trained(stage) != nullptr) all_reduce(stage, {nothing});
+    if (graph.all_reduces(stage) && graph.trained(stage) != nullptr && graph.direct_sum(stage) == nullptr) all_reduce(stage, {nothing});
 }
 
 // Tags: two of all ranks, then those of replicas, then those of tied weights.
@@ -98,16 +98,21 @@ void RankExchange::fill_gradients(int stage, const Tensors& parameters) {
 }
 
 // What ranks say about their gradients first has a second use: who is late or has ended is missed there, where it has a name and the wait
-// can be given up. Of Gloo's all-reduce neither is true.
+// can be given up. Of Gloo's all-reduce neither is true. Over NCCL the sum is part of the device's work.
 void RankExchange::all_reduce(int stage, const Tensors& parameters) {
   fill_gradients(stage, parameters);
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const Tensors gradients = gradients_summed_in(type, parameters);
     if (gradients.empty()) continue;
-    const at::Tensor sum = at::empty({numbers_in(gradients)}, type);
+    profiler::GpuCommunicator* const direct = graph_.direct_sum(stage);
+    const at::Device place = direct != nullptr ? gradients[0].device() : at::Device(at::kCPU);
+    const at::Tensor sum = at::empty({numbers_in(gradients)}, at::TensorOptions(type).device(place));
     const Tensors places = places_in(sum, gradients);
     for (std::size_t i = 0; i < gradients.size(); ++i) places[i].copy_(gradients[i]);
-    streams_.group().all_reduce(graph_.ranks_training(stage), stage, sum);
+    if (direct != nullptr)
+      direct->all_reduce(sum);
+    else
+      streams_.group().all_reduce(graph_.ranks_training(stage), stage, sum);
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i].copy_(places[i]);
   }
 }

@@ -74,14 +74,28 @@ void RankReceivers::loop(Receiver& receiver) {
   }
 }
 
+void RankReceivers::receive(const Receiver& receiver, const Expected& expected) {
+  const auto& [link, tag] = expected;
+  const int from = graph_.rank_of(receiver.source), stream = link->tag + (tag.gradient ? 1 : 0);
+  Message message;
+  MailboxChannel::Time sent;
+  if (auto* const direct = graph_.direct(receiver.source, receiver.destination); direct != nullptr) {
+    const RankStreams::Announced announced = graph_.ranks()->receive_announced(from, stream, graph_.kind_of_message(tag));
+    profiler::Copied copied = direct->receive(0, flat_likes(announced.layout));
+    message = {from_flat(announced.layout, copied.tensors), std::move(copied.there)};
+    sent = announced.sent;
+  } else {
+    RankStreams::Received received = graph_.ranks()->receive_message(from, stream, graph_.kind_of_message(tag));
+    message.tensors = std::move(received.tensors);
+    sent = received.sent;
+  }
+  // A stage that owes no gradient sends nothing in its place: the front one does not wait for it.
+  if (!message.tensors.empty()) link->channel->arrive(tag, std::move(message), sent);
+}
+
 void RankReceivers::receive(const Receiver& receiver) {
   try {
-    for (const auto& [link, tag] : receiver.of_step) {
-      RankStreams::Received message =
-          graph_.ranks()->receive_message(graph_.rank_of(receiver.source), link->tag + (tag.gradient ? 1 : 0), graph_.kind_of_message(tag));
-      // A stage that owes no gradient sends nothing in its place: the front one does not wait for it.
-      if (!message.tensors.empty()) link->channel->arrive(tag, std::move(message.tensors), message.sent);
-    }
+    for (const Expected& expected : receiver.of_step) receive(receiver, expected);
   } catch (...) {
     (void)graph_.fail(std::current_exception());
   }

@@ -42,6 +42,7 @@ class RankReceivers {
   [[nodiscard]] std::vector<Expected> expected(int source, int destination, const BatchParts* parts, bool backwards) const;
   void loop(Receiver& receiver);
   void receive(const Receiver& receiver);
+  void receive(const Receiver& receiver, const Expected& expected);
 
   BoundGraph& graph_;
   std::mutex mutex_;

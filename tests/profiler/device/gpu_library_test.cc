@@ -62,6 +62,7 @@ TEST(LibraryOfGpus, LoadsOrSaysWhatIsMissing) {
   EXPECT_NE(table->make_copier, nullptr);
   EXPECT_NE(table->reaches, nullptr);
   EXPECT_NE(table->launch, nullptr);
+  EXPECT_NE(table->connector, nullptr);
   EXPECT_EQ(dlsym(library, "_ZN6mptune10parse_deviceERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"), nullptr)
       << "it exports more than its entry";
 }

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "profiler/base/error.h"
 
 namespace mptune::tuner {
@@ -16,7 +18,26 @@ std::vector<at::Tensor> through_memory(const std::vector<at::Tensor>& tensors) {
   return unpack(layout, memory, 64);
 }
 
-TEST(TensorLayout, TensorsArriveAsTheyWere) {
+/// Like NCCL: a copy of each tensor's bytes.
+std::vector<at::Tensor> through_flat(const std::vector<at::Tensor>& tensors) {
+  const TensorLayout layout = layout_of(tensors);
+  std::vector<at::Tensor> received = flat_likes(layout);
+  const std::vector<at::Tensor> sent = flat_tensors(tensors, layout);
+  EXPECT_EQ(sent.size(), received.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i].sizes(), received[i].sizes());
+    EXPECT_TRUE(sent[i].is_contiguous() && sent[i].dim() == 1);
+    received[i] = at::empty_like(received[i], at::TensorOptions(at::kCPU));
+    std::memcpy(received[i].data_ptr(), sent[i].const_data_ptr(), sent[i].nbytes());
+  }
+  return from_flat(layout, received);
+}
+
+using Way = std::vector<at::Tensor> (*)(const std::vector<at::Tensor>&);
+class TensorsThrough : public ::testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(TensorLayout, TensorsThrough, ::testing::Values(through_memory, through_flat));
+
+TEST_P(TensorsThrough, ArriveAsTheyWere) {
   const at::Tensor image = at::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast), some = at::rand({7});
   const std::vector<at::Tensor> sent{at::rand({3, 4}),
                                      image,
@@ -26,8 +47,9 @@ TEST(TensorLayout, TensorsArriveAsTheyWere) {
                                      at::rand({2}).to(at::kBFloat16),
                                      at::rand({}),
                                      at::empty({0, 3}),
-                                     at::rand({2, 2}, at::kComplexFloat)};
-  const auto received = through_memory(sent);
+                                     at::rand({2, 2}, at::kComplexFloat),
+                                     at::rand({2, 3}, at::kComplexFloat).conj().t()};
+  const auto received = GetParam()(sent);
   ASSERT_EQ(received.size(), sent.size());
   for (std::size_t i = 0; i < sent.size(); ++i) {
     EXPECT_TRUE(at::equal(received[i], sent[i])) << i;
@@ -36,26 +58,26 @@ TEST(TensorLayout, TensorsArriveAsTheyWere) {
   }
 }
 
-TEST(TensorLayout, UndefinedRepeatedAndTrainedTensorsStayWhatTheyAre) {
+TEST_P(TensorsThrough, UndefinedRepeatedAndTrainedTensorsStayWhatTheyAre) {
   const at::Tensor twice = at::rand({3}).set_requires_grad(true);
-  const auto received = through_memory({twice, at::Tensor(), twice, at::rand({3})});
+  const auto received = GetParam()({twice, at::Tensor(), twice, at::rand({3})});
   EXPECT_TRUE(received[0].requires_grad());
   EXPECT_FALSE(received[1].defined());
   EXPECT_TRUE(received[2].is_same(received[0]));
   EXPECT_FALSE(received[3].requires_grad());
 }
 
-TEST(TensorLayout, TensorsOfGapsLoseThem) {
+TEST_P(TensorsThrough, OfGapsLoseThem) {
   const at::Tensor wide = at::rand({4, 10}), part = wide.narrow(1, 2, 3);
-  const auto received = through_memory({part, at::rand({5}).expand({3, 5})});
+  const auto received = GetParam()({part, at::rand({5}).expand({3, 5})});
   EXPECT_TRUE(at::equal(received[0], part));
   EXPECT_TRUE(received[0].is_contiguous());
   EXPECT_EQ(received[1].sizes(), at::IntArrayRef({3, 5}));
 }
 
 // Else a layer that writes one of its inputs in place would make autograd refuse the others.
-TEST(TensorLayout, NoTensorIsAViewOfAnother) {
-  const auto received = through_memory({at::rand({3}), at::rand({3})});
+TEST_P(TensorsThrough, NoneIsAViewOfAnother) {
+  const auto received = GetParam()({at::rand({3}), at::rand({3})});
   EXPECT_FALSE(received[0].is_view());
   const auto before = received[1]._version();
   received[0].mul_(2);

@@ -56,12 +56,6 @@ ReferenceStep reference_in_channels_last(Model model, Batch batch, const std::ve
   return run_reference(std::move(model), batch, sizes);
 }
 
-std::vector<at::Tensor> gradients_of(const Pipeline& pipeline) {
-  std::vector<at::Tensor> gradients;
-  for (const NamedTensor& parameter : pipeline.named_parameters()) gradients.push_back(parameter.tensor.grad());
-  return gradients;
-}
-
 void expect_as_the_loop(const std::string& text, const std::string& input, const FormatCase& c) {
   SCOPED_TRACE(text + " K=" + std::to_string(c.stages) + " m=" + std::to_string(c.microbatches) + " R=" + std::to_string(c.replicas) +
                (c.recompute ? " recompute " : " ") + c.schedule);

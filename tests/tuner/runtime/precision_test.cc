@@ -36,12 +36,6 @@ struct ByHand {
   }
 };
 
-std::vector<at::Tensor> gradients_of(const Pipeline& pipeline) {
-  std::vector<at::Tensor> gradients;
-  for (const NamedTensor& parameter : pipeline.named_parameters()) gradients.push_back(parameter.tensor.grad());
-  return gradients;
-}
-
 bool equal_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   for (std::size_t i = 0; i < b.size(); ++i) {
     if (a[i].defined() != b[i].defined()) return false;

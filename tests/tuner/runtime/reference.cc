@@ -107,6 +107,12 @@ std::vector<Plan> two_device_plans(int layers, int batch, int microbatches, bool
   return plans;
 }
 
+std::vector<at::Tensor> gradients_of(const Pipeline& pipeline) {
+  std::vector<at::Tensor> gradients;
+  for (const NamedTensor& parameter : pipeline.named_parameters()) gradients.push_back(parameter.tensor.grad());
+  return gradients;
+}
+
 std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan) {
   const std::vector<int> cores = available_cores();
   std::vector<std::shared_ptr<Device>> devices;

@@ -8,6 +8,7 @@
 #include "planner/plan.h"
 #include "profiler/device/device.h"
 #include "profiler/model/model.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
 
@@ -29,6 +30,9 @@ using RunForward = std::function<at::Tensor(const std::function<at::Tensor()>& f
 /// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas
 /// by index. Of a split backward, the order of the weight gradients counts for matrices, that of the input gradients for vectors.
 [[nodiscard]] std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model);
+
+/// Of all parameters, in the model's order.
+[[nodiscard]] std::vector<at::Tensor> gradients_of(const Pipeline& pipeline);
 
 /// Devices named as in the plan, one intra-op thread each, spread over the cores there are: numerics need no cores of their own.
 [[nodiscard]] std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan);

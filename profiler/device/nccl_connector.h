@@ -1,0 +1,10 @@
+#pragma once
+
+#include "profiler/device/gpu_communicator.h"
+
+namespace mptune::profiler {
+
+/// GpuLibrary::connector.
+[[nodiscard]] const GpuConnector& make_nccl_connector();
+
+}  // namespace mptune::profiler

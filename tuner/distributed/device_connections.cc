@@ -1,0 +1,63 @@
+#include "tuner/distributed/device_connections.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+
+namespace mptune::tuner {
+namespace {
+
+at::Tensor tensor_of(const std::string& text) {
+  return at::tensor(at::ArrayRef<std::uint8_t>(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()), at::kByte);
+}
+
+std::string text_of(const at::Tensor& bytes) {
+  return {reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>()), bytes.nbytes()};
+}
+
+}  // namespace
+
+DeviceConnections::DeviceConnections(RankStreams& streams, std::vector<std::shared_ptr<Device>> devices, int tag,
+                                     const profiler::GpuConnector* connector)
+    : streams_(streams), devices_(std::move(devices)), tag_(tag), connector_(connector) {
+  std::vector<std::string> own;
+  for (const auto& device : devices_) own.push_back(is_here(*device) && connector_ != nullptr ? connector_->identity_of(*device) : "");
+  const std::vector<std::string> of_ranks = streams_.exchange_texts(tag_, join(own, "\n"));
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    identities_.push_back(split(of_ranks.at(as_index(devices_[d]->spec().rank)), '\n').at(d));
+}
+
+bool DeviceConnections::is_here(const Device& device) const {
+  return device.spec().rank == streams_.group().rank();
+}
+
+bool DeviceConnections::can_connect(const std::vector<int>& devices) const {
+  std::set<std::string> different;
+  for (const int device : devices) different.insert(identities_[as_index(device)]);
+  return different.size() == devices.size() && !different.contains("");
+}
+
+std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect(const std::vector<int>& devices) {
+  if (!can_connect(devices)) return nullptr;
+  const auto here = std::ranges::find_if(devices, [&](int device) { return is_here(*devices_[as_index(device)]); });
+  if (here == devices.end()) throw Error("a communicator without a device of this rank was asked for", "ranks", "", ExitCode::internal);
+  const std::string id = id_for(devices, here == devices.begin());
+  return connector_->connect(devices_[as_index(*here)], id, static_cast<int>(devices.size()), static_cast<int>(here - devices.begin()));
+}
+
+std::string DeviceConnections::id_for(const std::vector<int>& devices, bool first) {
+  const auto rank_of = [&](int device) { return devices_[as_index(device)]->spec().rank; };
+  if (!first) return text_of(streams_.receive(rank_of(devices[0]), tag_, 0).at(0));
+  const std::string id = connector_->new_id();
+  for (const int device : devices)
+    if (device != devices[0]) streams_.send(rank_of(device), tag_, 0, {tensor_of(id)});
+  return id;
+}
+
+}  // namespace mptune::tuner
