@@ -298,6 +298,20 @@ def throttled_link(context):
     return figure
 
 
+def two_ranks(context):
+    """The same training in one process and in two: halves of one GPU through the host's memory, two GPUs over NCCL."""
+    devices = context.devices("halves").split(",")
+    losses = {}
+    for name, words in {"one process": ["--devices", ",".join(devices)],
+                        "two": ["--devices", ",".join(f"{rank}@{device}" for rank, device in enumerate(devices)), "--ranks", 2]}.items():
+        losses[name] = context.mptune("run", *context.machine.small.arguments(), *words, "--steps", 5)["loss"]
+    differences = [abs(one / two - 1) for one, two in zip(losses["one process"], losses["two"])]
+    figure = f"loss {losses['one process'][0]:.4f} to {losses['one process'][-1]:.4f}, relative difference at most {max(differences):.1e}"
+    if len(differences) != 5 or max(differences) > 1e-4:
+        raise Failed(f"two ranks train otherwise than one process: {figure}")
+    return figure
+
+
 def memory_cap(context):
     """A cap that nothing fits into is an error of its own kind that names the device."""
     words = [context.program("mptune"), "--json", "-q", "run", *context.machine.small.arguments(), "--devices", context.devices("halves"),
@@ -364,7 +378,7 @@ def all_stages(machine, test_programs):
     for workload in machine.workloads:
         stages.append(Stage(f"profile {workload.name} on halves", 180, functools.partial(profile, workload, "halves")))
     stages += [Stage("program of others", 90, foreign_program), Stage("CPU and GPU mixed", 45, mixed), Stage("throttled link", 45, throttled_link),
-               Stage("memory cap", 45, memory_cap), Stage("offload", 120, offload), Stage("compute-sanitizer", 90, sanitizer)]
+               Stage("two ranks", 60, two_ranks), Stage("memory cap", 45, memory_cap), Stage("offload", 120, offload), Stage("compute-sanitizer", 90, sanitizer)]
     for division in ("halves", "quarters"):
         for workload in machine.workloads:
             if division == "quarters":

@@ -114,13 +114,13 @@ class Kit(unittest.TestCase):
 
     def test_rehearsal_on_the_cpu_goes_through_the_stages(self):
         out = os.path.join(self.folder, "rehearsed")
-        done = self.run_sh("--cpu", "--only", "doctor,recording,profile,throttled,memory,tune mlp on halves,run mlp on halves", out)
+        done = self.run_sh("--cpu", "--only", "doctor,recording,profile,throttled,two ranks,memory,tune mlp on halves,run mlp on halves", out)
         self.assertEqual(done.returncode, 0, done.stdout)
         lines = done.stdout.splitlines()
         for name in ("doctor", "recording mlp", "memory cap"):
             self.assertTrue(any(line.startswith(f"PASS  {name}") for line in lines), done.stdout)
         if len(os.sched_getaffinity(0)) >= 2:
-            for name in ("profile mlp on halves", "throttled link", "tune mlp on halves", "run mlp on halves"):
+            for name in ("profile mlp on halves", "throttled link", "two ranks", "tune mlp on halves", "run mlp on halves"):
                 self.assertTrue(any(line.startswith(f"PASS  {name}") for line in lines), done.stdout)
             with gzip.open(os.path.join(out, "traces", "mlp-halves-step.sqlite.gz")) as file:
                 database = sqlite3.connect(":memory:")

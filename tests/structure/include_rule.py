@@ -101,8 +101,8 @@ def violations_of(path, text):
             yield f"{path}: only mptune/nn.h includes torch/torch.h"
         if SQLITE.match(name) and module not in SQLITE_MODULES:
             yield f"{path}: only {' and '.join(sorted(SQLITE_MODULES))} see SQLite, but it includes {name}"
-        if CUPTI.match(name) and module not in CUPTI_MODULES and not path.name.startswith("cuda_"):
-            yield f"{path}: only {' and '.join(sorted(CUPTI_MODULES))} and cuda_* see CUPTI and CUDA, but it includes {name}"
+        if CUPTI.match(name) and module not in CUPTI_MODULES and not path.name.startswith(("cuda_", "nccl_")):
+            yield f"{path}: only {', '.join(sorted(CUPTI_MODULES))}, cuda_* and nccl_* see CUPTI and CUDA, but it includes {name}"
         if ZLIB.match(name) and module != "profiler/formats":
             yield f"{path}: only profiler/formats sees zlib, but it includes {name}"
         if folder == "planner" and JSON.match(name) and "json" not in path.name and path.name != "plan_file.cc":
@@ -156,7 +156,7 @@ def self_check():
         "tuner/worker/i.cc": "profiler/nn/nn.h",
         "profiler/exported/n.cc": "profiler/loading/load_model.h",
     }
-    good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "profiler/formats/operator_row.h"}
+    good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/device/nccl_lanes.cc": "c10/cuda/CUDAGuard.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "profiler/formats/operator_row.h"}
     found = found_in({name: f"#include <{include}>\n" for name, include in {**bad, **good}.items()})
     missed = [name for name in bad if not any(line.startswith(name + ":") for line in found)]
     wrong = [line for line in found if line.split(":")[0] in good]

@@ -86,7 +86,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
     offloaded_.push_back(is_here(d) ? planner::offloaded(plan_, d) : std::vector<planner::Offloaded>());
   add_doorbells(options.link);
   add_workers(options);
-  connect(options.connector);
+  connect(options.connector != nullptr ? options.connector : profiler::nccl_connector());
   add_stages(model);
   add_lanes(options.link);
   add_links();

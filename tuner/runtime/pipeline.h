@@ -14,9 +14,12 @@
 #include "profiler/collect/tag_scope.h"
 #include "profiler/device/device.h"
 #include "profiler/device/device_list.h"
-#include "profiler/device/gpu_communicator.h"
 #include "profiler/model/model.h"
 #include "tuner/distributed/rank_group.h"
+
+namespace mptune::profiler {
+class GpuConnector;
+}  // namespace mptune::profiler
 
 namespace mptune {
 
@@ -39,8 +42,8 @@ struct PipelineOptions {
   bool strict = false;                                    ///< refuse a plan file made for another model instead of warning
   std::shared_ptr<RankGroup> ranks = nullptr;  ///< the processes that have the plan's devices (`1@cuda:0`); null: this one has all
   Reduce reduce = Reduce::ordered;             ///< between `ranks`
-  /// Of GPUs of different ranks, which then exchange tensors without the host's memory; null: through it.
-  const profiler::GpuConnector* connector = profiler::nccl_connector();
+  /// Of devices of different ranks that exchange tensors without the host's memory; null: NCCL's, where there are GPUs.
+  const profiler::GpuConnector* connector = nullptr;
 };
 
 /// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the
