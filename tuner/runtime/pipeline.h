@@ -17,11 +17,11 @@
 #include "profiler/model/model.h"
 #include "tuner/distributed/rank_group.h"
 
-namespace mptune::profiler {
-class GpuConnector;
-}  // namespace mptune::profiler
-
 namespace mptune {
+
+namespace profiler {
+class GpuConnector;
+}
 
 enum class Accumulate { no, yes };
 
