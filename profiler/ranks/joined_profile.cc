@@ -14,8 +14,9 @@ namespace {
 
 class Join {
  public:
-  Join(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices, const std::vector<RankLink>& links)
-      : hosts_(hosts), links_(links) {
+  Join(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices, const std::vector<RankLink>& links,
+       const std::vector<RankLink>& direct)
+      : hosts_(hosts), links_(links), direct_(direct) {
     joined_ = hosts.at(0).profile;
     joined_.classes.clear();
     joined_.links.clear();
@@ -75,14 +76,26 @@ class Join {
         if (rank_of(source) != rank_of(destination)) joined_.links.push_back(between(source, destination));
   }
 
+  [[nodiscard]] static const RankLink* find(const std::vector<RankLink>& links, int from, int to) {
+    const auto link = std::ranges::find_if(links, [&](const RankLink& each) { return each.from == from && each.to == to; });
+    return link == links.end() ? nullptr : &*link;
+  }
+
   [[nodiscard]] LinkCost between(int source, int destination) const {
+    const auto ranks = 1 + *std::ranges::max_element(ranks_);
+    if (const RankLink* link = find(direct_, source, destination)) {
+      LinkCost cost{source, destination, link->latency_s, link->bytes_per_second};
+      // Behind the media of ranks.
+      cost.medium = 2 * ranks * ranks + medium_of(*link, static_cast<int>(ranks_.size()));
+      return cost;
+    }
     const int from = rank_of(source), to = rank_of(destination);
-    const auto link = std::ranges::find_if(links_, [&](const RankLink& each) { return each.from == from && each.to == to; });
-    if (link == links_.end())
+    const RankLink* link = find(links_, from, to);
+    if (link == nullptr)
       throw Error("the link between ranks " + std::to_string(from) + " and " + std::to_string(to) + " was not measured", "ranks",
                   "make sure that all ranks run the same build of mptune", ExitCode::internal);
     LinkCost cost{source, destination, link->latency_s, link->bytes_per_second};
-    cost.medium = medium_of(*link);
+    cost.medium = medium_of(*link, ranks);
     const auto device = [this](int index) -> const ProfileDevice& { return joined_.devices[as_index(index)]; };
     if (is_gpu(device(source))) add_copy(device(source).to_host, cost);
     if (is_gpu(device(destination))) add_copy(device(destination).from_host, cost);
@@ -96,11 +109,11 @@ class Join {
     cost.bytes_per_second = 1 / (1 / cost.bytes_per_second + 1 / copies.bytes_per_second);
   }
 
-  [[nodiscard]] int medium_of(const RankLink& link) const {
-    const auto ranks = 1 + *std::ranges::max_element(ranks_);
+  /// `ends`: number of ranks, or of devices.
+  [[nodiscard]] static int medium_of(const RankLink& link, int ends) {
     const bool first = link.from < link.to || link.shared;
     const int low = std::min(link.from, link.to), high = std::max(link.from, link.to);
-    return 2 * (low * ranks + high) + (first ? 0 : 1);
+    return 2 * (low * ends + high) + (first ? 0 : 1);
   }
 
   [[nodiscard]] double mean_slowdown() const {
@@ -112,7 +125,7 @@ class Join {
   [[nodiscard]] int rank_of(int device) const { return ranks_[as_index(device)]; }
 
   const std::vector<HostProfile>& hosts_;
-  const std::vector<RankLink>& links_;
+  const std::vector<RankLink>&links_, &direct_;
   Profile joined_;
   std::map<std::string, int> index_;  ///< by device name
   std::vector<int> ranks_;            ///< by device
@@ -120,8 +133,9 @@ class Join {
 
 }  // namespace
 
-Profile join_profiles(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices, const std::vector<RankLink>& links) {
-  return Join(hosts, devices, links).run();
+Profile join_profiles(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices, const std::vector<RankLink>& links,
+                      const std::vector<RankLink>& direct) {
+  return Join(hosts, devices, links, direct).run();
 }
 
 }  // namespace mptune::profiler

@@ -7,9 +7,9 @@
 
 namespace mptune::profiler {
 
-/// One direction between the host memories of two ranks. A message takes latency + bytes / bytes_per_second.
+/// One direction between the host memories of two ranks, or between two devices. A message takes latency + bytes / bytes_per_second.
 struct RankLink {
-  int from = 0;
+  int from = 0;  ///< rank, or device
   int to = 0;
   double latency_s = 0;
   double bytes_per_second = 0;
@@ -25,11 +25,12 @@ struct HostProfile {
 
 /// The profile of `devices`, those of several ranks, from what each host measured of its own.
 /// - Costs of layers are those of the device's host: each host has device classes of its own, named after its first rank but on the first.
-/// - Devices of one rank have the links that their host measured; between ranks, messages go through host memory, over `links`, and on
-///   GPUs are copied there and back as well. Links of two ranks have a medium of their own, both directions together where they share it.
+/// - Devices of one rank have the links that their host measured. Between ranks, messages go through host memory, over `links`, and on
+///   GPUs are copied there and back as well; between two devices that have one they take the link of `direct`, without host memory. Links
+///   of two ranks have a medium of their own, both directions together where they share it.
 /// - What does not depend on the device (layers, edges) is the first host's; the slowdown beside others is the hosts' geometric mean.
 /// Throws Error (environment): the hosts measured different models; no link between two ranks. Requires: each device on one host.
 [[nodiscard]] Profile join_profiles(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices,
-                                    const std::vector<RankLink>& links);
+                                    const std::vector<RankLink>& links, const std::vector<RankLink>& direct = {});
 
 }  // namespace mptune::profiler

@@ -51,6 +51,17 @@ std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect(const std:
   return connector_->connect(devices_[as_index(*here)], id, static_cast<int>(devices.size()), static_cast<int>(here - devices.begin()));
 }
 
+std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect_direction(int source, int destination) {
+  auto communicator = connect({source, destination});
+  if (!communicator) return nullptr;
+  const at::Tensor byte = at::zeros({1}, at::kByte);
+  if (const auto& sender = devices_[as_index(source)]; is_here(*sender))
+    communicator->send(1, {sender->empty_like(byte)});
+  else
+    wait_for(communicator->receive(0, {byte}).there);
+  return communicator;
+}
+
 std::string DeviceConnections::id_for(const std::vector<int>& devices, bool first) {
   const auto rank_of = [&](int device) { return devices_[as_index(device)]->spec().rank; };
   if (!first) return text_of(streams_.receive(rank_of(devices[0]), tag_, 0).at(0));

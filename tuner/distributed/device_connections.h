@@ -20,10 +20,13 @@ class DeviceConnections {
   /// A communicator of these devices, of which this rank has one; member i is devices[i]. Waits for the other members. Null where one of
   /// them can have none, or two are the same GPU.
   [[nodiscard]] std::shared_ptr<profiler::GpuCommunicator> connect(const std::vector<int>& devices);
+  /// That of messages from one device to another, after a first one: later ones do not wait for the other end in the host's thread.
+  [[nodiscard]] std::shared_ptr<profiler::GpuCommunicator> connect_direction(int source, int destination);
+  /// False where connect() gives null.
+  [[nodiscard]] bool can_connect(const std::vector<int>& devices) const;
 
  private:
   [[nodiscard]] bool is_here(const Device& device) const;
-  [[nodiscard]] bool can_connect(const std::vector<int>& devices) const;
   [[nodiscard]] std::string id_for(const std::vector<int>& devices, bool first);
 
   RankStreams& streams_;

@@ -3,175 +3,80 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 #include "profiler/base/index.h"
-#include "profiler/measure/link_timing.h"
-#include "profiler/statistics/samples.h"
+#include "tuner/distributed/device_connections.h"
+#include "tuner/distributed/link_end.h"
 
 namespace mptune::tuner {
 namespace {
 
-using profiler::CopyTime;
+constexpr std::int64_t kLargestOfHosts = 16 << 20;
 
-// Long enough for the receiver and the network's threads to sleep, as they do while a stage waits.
-constexpr auto kIdle = std::chrono::milliseconds(3);
+/// Through host memory, packed and unpacked.
+class HostWay final : public MessageWay {
+ public:
+  HostWay(RankStreams& streams, int other, int tag) : streams_(streams), other_(other), tag_(tag) {}
+  [[nodiscard]] std::int64_t largest_bytes() const override { return kLargestOfHosts; }
+  [[nodiscard]] std::vector<at::Tensor> message_of(std::int64_t bytes) override { return {at::zeros({bytes / 4}, at::kFloat)}; }
+  void send(std::int64_t kind, const std::vector<at::Tensor>& message) override { streams_.send(other_, tag_, kind, message); }
+  void receive(std::int64_t kind) override { (void)streams_.receive(other_, tag_, kind); }
 
-constexpr std::int64_t kSmallestBytes = 4 << 10, kAlwaysMeasuredBytes = 1 << 20, kLargestBytes = 16 << 20;
-constexpr double kLongestMessageSeconds = 0.1;  // above 1 MiB
-constexpr double kLongestSizeSeconds = 0.5;     // all messages of a size
-constexpr int kFewestRepeats = 3;
-
-// Kinds of messages; those of a sweep have their size as kind, and RankStreams::exchange() has 0.
-constexpr std::int64_t kEmpty = 1, kRequest = 2, kNumber = 3, kBothWays = 4, kEnd = 5;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::vector<at::Tensor> message_of(std::int64_t bytes) {
-  return {at::zeros({bytes / 4}, at::kFloat)};
-}
-
-/// Messages of one size.
-struct Size {
-  std::int64_t bytes = 0;
-  std::vector<at::Tensor> message;
-  double first_s = 0;                ///< there and back, the first time
-  std::vector<double> seconds = {};  ///< likewise, later
+ private:
+  RankStreams& streams_;
+  int other_, tag_;
 };
 
-/// This rank's part in what a pair of ranks measures; the other one takes the opposite part at the same time.
-class LinkEnd {
+/// From GPU to GPU, announced through host memory.
+class DirectWay final : public MessageWay {
  public:
-  LinkEnd(RankStreams& streams, int other, int tag, int repeats) : streams_(streams), other_(other), tag_(tag), repeats_(repeats) {}
-
-  /// Rounds of one message of each size, so that other work on these hosts disturbs all sizes alike.
-  [[nodiscard]] std::vector<CopyTime> sweep() {
-    std::vector<Size> sizes = first_round();
-    std::vector<double> empty_s;
-    for (int round = 0; round < repeats_; ++round)
-      for (Size& size : sizes) {
-        if (round >= repeats_for(size.first_s)) continue;
-        empty_s.push_back(round_trip_s(kEmpty, {}));
-        size.seconds.push_back(round_trip_s(size.bytes, size.message));
-      }
-    send_request(kEnd);
-    half_round_trip_s_ = median(std::move(empty_s)) / 2;
-    std::vector<CopyTime> times;
-    for (Size& size : sizes) times.push_back({size.bytes, std::max(0.0, median(std::move(size.seconds)) - half_round_trip_s_)});
-    return times;
+  DirectWay(RankStreams& streams, int other, int tag, Device& device, profiler::GpuCommunicator& out, profiler::GpuCommunicator& back,
+            std::int64_t largest_bytes)
+      : streams_(streams), other_(other), tag_(tag), device_(device), out_(out), back_(back), largest_bytes_(largest_bytes) {}
+  [[nodiscard]] std::int64_t largest_bytes() const override { return largest_bytes_; }
+  [[nodiscard]] std::vector<at::Tensor> message_of(std::int64_t bytes) override {
+    return {device_.empty_like(at::empty({bytes / 4}, at::TensorOptions(at::kFloat).device(at::kMeta)))};
   }
-  /// Answers the other's sweep.
-  void answer_sweep() {
-    while (true) {
-      const auto kind = streams_.receive(other_, tag_, kRequest).at(0).item<std::int64_t>();
-      if (kind == kEnd) return;
-      (void)streams_.receive(other_, tag_, kind);
-      send_empty();
-    }
+  void send(std::int64_t kind, const std::vector<at::Tensor>& message) override {
+    const TensorLayout layout = layout_of(message);
+    streams_.announce(other_, tag_, kind, layout);
+    out_.send(1, flat_tensors(message, layout));
   }
-  /// Median time of messages both ways, from when this one is sent until both have arrived. `alone`: this end's largest message.
-  [[nodiscard]] double both_at_once_s(const CopyTime& alone, bool leads) {
-    const int repeats = repeats_for(std::max(alone.seconds, other_number(alone.seconds)));
-    const std::vector<at::Tensor> message = message_of(alone.bytes);
-    std::vector<double> seconds;
-    for (int i = 0; i <= repeats; ++i) {
-      start_together(leads);
-      seconds.push_back(exchange_s(message));
-    }
-    seconds.erase(seconds.begin());  // the layouts travelled with it
-    return median(std::move(seconds));
+  void receive(std::int64_t kind) override {
+    wait_for(back_.receive(0, flat_likes(streams_.receive_announced(other_, tag_, kind).layout)).there);
   }
 
  private:
-  void send_empty() { streams_.send(other_, tag_, kEmpty, {}); }
-  void await_empty() { (void)streams_.receive(other_, tag_, kEmpty); }
-  void send_request(std::int64_t kind) { streams_.send(other_, tag_, kRequest, {at::tensor({kind})}); }
-
-  [[nodiscard]] double round_trip_s(std::int64_t kind, const std::vector<at::Tensor>& message) {
-    send_request(kind);
-    std::this_thread::sleep_for(kIdle);
-    const auto start = std::chrono::steady_clock::now();
-    streams_.send(other_, tag_, kind, message);
-    await_empty();
-    return seconds_since(start);
-  }
-  /// The layouts travel with it. Its times say which sizes, and how many messages of each, are affordable.
-  [[nodiscard]] std::vector<Size> first_round() {
-    const double empty_s = std::min(round_trip_s(kEmpty, {}), round_trip_s(kEmpty, {}));
-    std::vector<Size> sizes;
-    for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytes; bytes *= 4) {
-      if (bytes > kAlwaysMeasuredBytes && 4 * (sizes.back().first_s - empty_s / 2) > kLongestMessageSeconds) break;
-      sizes.push_back({.bytes = bytes, .message = message_of(bytes)});
-      sizes.back().first_s = round_trip_s(bytes, sizes.back().message);
-    }
-    return sizes;
-  }
-  [[nodiscard]] int repeats_for(double message_s) const {
-    const double affordable = kLongestSizeSeconds / std::max(message_s, 1e-6);
-    return affordable < repeats_ ? std::max(std::min(kFewestRepeats, repeats_), static_cast<int>(affordable)) : repeats_;
-  }
-
-  /// The leading end waits until the other one, which begins when it hears of it, has heard of it.
-  void start_together(bool leads) {
-    std::this_thread::sleep_for(kIdle);
-    if (!leads) return await_empty();
-    send_empty();
-    std::this_thread::sleep_for(std::chrono::duration<double>(half_round_trip_s_));
-  }
-  [[nodiscard]] double exchange_s(const std::vector<at::Tensor>& message) {
-    const auto start = std::chrono::steady_clock::now();
-    streams_.send(other_, tag_, kBothWays, message);
-    (void)streams_.receive(other_, tag_, kBothWays);
-    send_empty();
-    await_empty();
-    return std::max(0.0, seconds_since(start) - half_round_trip_s_);
-  }
-  [[nodiscard]] double other_number(double own) {
-    streams_.send(other_, tag_, kNumber, {at::full({1}, own, at::kDouble)});
-    return streams_.receive(other_, tag_, kNumber).at(0).item<double>();
-  }
-
   RankStreams& streams_;
-  const int other_, tag_, repeats_;
-  double half_round_trip_s_ = 0;  ///< of an empty message
+  int other_, tag_;
+  Device& device_;
+  profiler::GpuCommunicator &out_, &back_;
+  std::int64_t largest_bytes_;
 };
 
-/// The link to the other rank, whose own call measures the one back.
-MeasuredRankLink measure_to(RankStreams& streams, int other, int tag, int repeats) {
-  const int rank = streams.group().rank();
-  LinkEnd end(streams, other, tag, repeats);
-  if (rank > other) end.answer_sweep();
-  const std::vector<CopyTime> times = end.sweep();
-  if (rank < other) end.answer_sweep();
-  const LinkCost cost = profiler::fit_link(times);
-  return {{rank, other, cost.latency_s, cost.bytes_per_second},
-          times.back().bytes,
-          times.back().seconds,
-          end.both_at_once_s(times.back(), rank < other)};
+MeasuredRankLink link_of(int from, int to, const MeasuredEnd& end) {
+  return {{from, to, end.cost.latency_s, end.cost.bytes_per_second}, end.largest.bytes, end.largest.seconds, end.both_at_once_s};
 }
 
-constexpr std::size_t kNumbersOfLink = 6;
+constexpr std::size_t kNumbersOfLink = 7;
 
 std::vector<double> as_numbers(const MeasuredRankLink& link) {
-  return {static_cast<double>(link.to), link.latency_s, link.bytes_per_second, static_cast<double>(link.largest_bytes), link.alone_s,
+  return {static_cast<double>(link.from),
+          static_cast<double>(link.to),
+          link.latency_s,
+          link.bytes_per_second,
+          static_cast<double>(link.largest_bytes),
+          link.alone_s,
           link.both_at_once_s};
 }
 
-MeasuredRankLink link_of_numbers(int from, const double* numbers) {
-  return {{from, static_cast<int>(numbers[0]), numbers[1], numbers[2]}, static_cast<std::int64_t>(numbers[3]), numbers[4], numbers[5]};
-}
-
-std::vector<MeasuredRankLink> links_of_all(const std::vector<std::vector<double>>& numbers) {
-  std::vector<MeasuredRankLink> links;
-  for (std::size_t from = 0; from < numbers.size(); ++from)
-    for (std::size_t i = 0; i < numbers[from].size(); i += kNumbersOfLink)
-      links.push_back(link_of_numbers(static_cast<int>(from), &numbers[from][i]));
-  return links;
+MeasuredRankLink link_of_numbers(const double* numbers) {
+  return {{static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), numbers[2], numbers[3]},
+          static_cast<std::int64_t>(numbers[4]),
+          numbers[5],
+          numbers[6]};
 }
 
 void set_shared(MeasuredRankLink& there, MeasuredRankLink& back) {
@@ -187,6 +92,15 @@ void compare_directions(std::vector<MeasuredRankLink>& links) {
       if (there.from < there.to && there.from == back.to && there.to == back.from) set_shared(there, back);
 }
 
+std::vector<MeasuredRankLink> links_of_all(const std::vector<std::vector<double>>& numbers) {
+  std::vector<MeasuredRankLink> links;
+  for (const std::vector<double>& own : numbers)
+    for (std::size_t i = 0; i < own.size(); i += kNumbersOfLink) links.push_back(link_of_numbers(&own[i]));
+  std::ranges::sort(links, {}, [](const MeasuredRankLink& link) { return std::pair(link.from, link.to); });
+  compare_directions(links);
+  return links;
+}
+
 }  // namespace
 
 std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, int repeats) {
@@ -194,13 +108,36 @@ std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, 
   std::vector<double> own;
   for (int low = 0; low < size; ++low)
     for (int high = low + 1; high < size; ++high) {
-      if (rank == low || rank == high)
-        std::ranges::copy(as_numbers(measure_to(streams, low + high - rank, tag, repeats)), std::back_inserter(own));
+      if (rank == low || rank == high) {
+        const int other = low + high - rank;
+        HostWay way(streams, other, tag);
+        std::ranges::copy(as_numbers(link_of(rank, other, measure_link(streams, other, tag, way, repeats))), std::back_inserter(own));
+      }
       (void)streams.exchange(tag, {});  // the others wait until the pair is done
     }
-  std::vector<MeasuredRankLink> links = links_of_all(streams.exchange(tag, own));
-  compare_directions(links);
-  return links;
+  return links_of_all(streams.exchange(tag, own));
+}
+
+std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices, int tag,
+                                                   const profiler::GpuConnector* connector, int repeats, std::int64_t largest_bytes) {
+  DeviceConnections connections(streams, devices, tag, connector);
+  const auto rank_of = [&](int device) { return devices[as_index(device)]->spec().rank; };
+  const int rank = streams.group().rank(), count = static_cast<int>(devices.size());
+  std::vector<double> own;
+  for (int low = 0; low < count; ++low)
+    for (int high = low + 1; high < count; ++high) {
+      if (rank_of(low) == rank_of(high) || !connections.can_connect({low, high})) continue;
+      if (rank == rank_of(low) || rank == rank_of(high)) {
+        const int here = rank == rank_of(low) ? low : high, there = low + high - here;
+        const auto up = connections.connect_direction(low, high), down = connections.connect_direction(high, low);
+        DirectWay way(streams, rank_of(there), tag, *devices[as_index(here)], here == low ? *up : *down, here == low ? *down : *up,
+                      largest_bytes);
+        std::ranges::copy(as_numbers(link_of(here, there, measure_link(streams, rank_of(there), tag, way, repeats))),
+                          std::back_inserter(own));
+      }
+      (void)streams.exchange(tag, {});
+    }
+  return links_of_all(streams.exchange(tag, own));
 }
 
 }  // namespace mptune::tuner

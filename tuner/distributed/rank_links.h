@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "profiler/device/gpu_communicator.h"
 #include "profiler/ranks/joined_profile.h"
 #include "tuner/distributed/rank_streams.h"
 
@@ -16,11 +18,14 @@ struct MeasuredRankLink : profiler::RankLink {
   bool operator==(const MeasuredRankLink&) const = default;
 };
 
-/// Measures the links between all ranks, one pair of ranks at a time. Every rank calls it, and gets all links, ordered by `from`, then
-/// `to`. A message is one tensor of host memory, packed and unpacked as in training. Sizes: 4 KiB, four times as much, and so on up to 16
-/// MiB; slow links get none above 1 MiB that would take longer than 0.1 s, and fewer repeats, at least 3. Times are medians. The time of a
-/// message is that from sending until the short answer has come, less half of what an empty message takes there and back. `shared`: both at
-/// once take closer to the sum of what they take alone than to the larger. Throws what RankGroup::receive() throws.
+/// Measures the links between all ranks (see link_end.h), one pair of ranks at a time. Every rank calls it, and gets all links, ordered by
+/// `from`, then `to`. A message is one tensor of host memory of up to 16 MiB, packed and unpacked as in training. `shared`: both at once
+/// take closer to the sum of what they take alone than to the larger. Throws what RankGroup::receive() throws.
 [[nodiscard]] std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, int repeats = 9);
+/// The same of links between devices of different ranks that do without host memory (DeviceConnections). `from` and `to` are indices in
+/// `devices`, those of all ranks. Messages are of up to `largest_bytes`.
+[[nodiscard]] std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices,
+                                                                 int tag, const profiler::GpuConnector* connector, int repeats = 9,
+                                                                 std::int64_t largest_bytes = std::int64_t{256} << 20);
 
 }  // namespace mptune::tuner

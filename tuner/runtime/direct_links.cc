@@ -16,41 +16,35 @@ profiler::GpuCommunicator* found_in(const Communicators& communicators, const Ke
   return found == communicators.end() ? nullptr : found->second.get();
 }
 
-/// The first message waits for the other end in the host's thread, as no later one does.
-void send_first(profiler::GpuCommunicator& communicator, Device& device, bool sends) {
-  const at::Tensor byte = at::zeros({1}, at::kByte);
-  if (sends)
-    communicator.send(1, {device.empty_like(byte)});
-  else
-    wait_for(communicator.receive(0, {byte}).there);
-}
-
 }  // namespace
 
 DirectLinks::DirectLinks(RankStreams& streams, const Wanted& wanted, int tag) {
   DeviceConnections connections(streams, wanted.devices, tag, wanted.connector);
   const int own = streams.group().rank();
   const auto rank_of = [&](int device) { return wanted.devices[as_index(device)]->spec().rank; };
-  const auto connect = [&](const std::vector<int>& devices) {
-    const bool takes_part = std::ranges::any_of(devices, [&](int device) { return rank_of(device) == own; });
-    auto communicator = takes_part ? connections.connect(devices) : nullptr;
-    if (communicator)
-      for (const int device : devices)
-        if (rank_of(device) != own) connected_ranks_.insert(rank_of(device));
-    return communicator;
+  const auto takes_part = [&](const std::vector<int>& devices) {
+    return std::ranges::any_of(devices, [&](int device) { return rank_of(device) == own; });
   };
-  for (const auto& [source, destination] : wanted.messages)
-    if (auto communicator = connect({source, destination})) {
-      const bool sends = rank_of(source) == own;
-      send_first(*communicator, *wanted.devices[as_index(sends ? source : destination)], sends);
+  const auto add_ranks = [&](const std::vector<int>& devices) {
+    for (const int device : devices)
+      if (rank_of(device) != own) connected_ranks_.insert(rank_of(device));
+  };
+  for (const auto& [source, destination] : wanted.messages) {
+    if (!takes_part({source, destination})) continue;
+    if (auto communicator = connections.connect_direction(source, destination)) {
       messages_[{source, destination}] = std::move(communicator);
+      add_ranks({source, destination});
     }
-  for (const auto& [stage, devices] : wanted.sums)
-    if (auto communicator = connect(devices)) {
+  }
+  for (const auto& [stage, devices] : wanted.sums) {
+    if (!takes_part(devices)) continue;
+    if (auto communicator = connections.connect(devices)) {
       const auto here = std::ranges::find_if(devices, [&](int device) { return rank_of(device) == own; });
       communicator->all_reduce(wanted.devices[as_index(*here)]->empty_like(at::zeros({1}, at::kFloat)));
       sums_[stage] = std::move(communicator);
+      add_ranks(devices);
     }
+  }
 }
 
 profiler::GpuCommunicator* DirectLinks::between(int source, int destination) const {

@@ -17,6 +17,7 @@
 #include "profiler/store/store.h"
 #include "tuner/distributed/rank_links.h"
 #include "tuner/distributed/rank_streams.h"
+#include "tuner/distributed/remote_device.h"
 #include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 
@@ -26,8 +27,8 @@ namespace {
 
 using profiler::HostProfile;
 
-enum MeasureTag : int { host_names, profiles, links };  // of what ranks send each other while they measure
-constexpr double kPatienceOfHosts = 3600;               // hosts measure at the same time, for as long as their budgets say
+enum MeasureTag : int { host_names, profiles, links, direct_links };  // of what ranks send each other while they measure
+constexpr double kPatienceOfHosts = 3600;                             // hosts measure at the same time, for as long as their budgets say
 constexpr std::int64_t kLargestProfile = std::int64_t{1} << 30;
 
 Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
@@ -134,7 +135,10 @@ Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr
   reply(Progress{"links between ranks", 0.99});
   const Activity activity("the links between ranks", "", kPatienceOfHosts);
   const std::vector<MeasuredRankLink> found = measure_rank_links(streams, MeasureTag::links);
-  return join_profiles(hosts, request.setup.devices, {found.begin(), found.end()});
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const std::string& name : request.setup.devices) devices.push_back(make_device_of(parse_device(name), ranks.get()));
+  const std::vector<MeasuredRankLink> direct = measure_direct_links(streams, devices, MeasureTag::direct_links, profiler::nccl_connector());
+  return join_profiles(hosts, request.setup.devices, {found.begin(), found.end()}, {direct.begin(), direct.end()});
 }
 
 }  // namespace

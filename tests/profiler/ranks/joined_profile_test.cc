@@ -101,6 +101,22 @@ TEST(JoinedProfile, MessagesOfGpusAreCopiedToTheHostAndBack) {
   EXPECT_DOUBLE_EQ(link_of(joined, 1, 0).bytes_per_second, 1 / (1e-8 + 0.25e-8));
 }
 
+TEST(JoinedProfile, DevicesWithALinkOfTheirOwnDoWithoutTheHost) {
+  HostProfile host_of_two = host("cuda", {"0@cuda:0", "1@cuda:1", "1@cuda:2"}, 1);
+  for (ProfileDevice& device : host_of_two.profile.devices) device.to_host = device.from_host = {1e-5, 2e8};
+  for (const bool shared : {false, true}) {
+    const Profile joined = join_profiles({host_of_two}, {"0@cuda:0", "1@cuda:1", "1@cuda:2"}, both_ways(0, 1, 1e-3, 1e8, false),
+                                         both_ways(0, 1, 2e-6, 4e11, shared));
+    EXPECT_DOUBLE_EQ(link_of(joined, 0, 1).latency_s, 2e-6);
+    EXPECT_DOUBLE_EQ(link_of(joined, 1, 0).bytes_per_second, 4e11);
+    EXPECT_DOUBLE_EQ(link_of(joined, 0, 2).latency_s, 1e-3 + 2e-5);
+    const auto medium = [&](int source, int destination) { return link_of(joined, source, destination).medium; };
+    EXPECT_EQ(medium(0, 1) == medium(1, 0), shared);
+    EXPECT_NE(medium(0, 1), medium(0, 2));
+    EXPECT_NE(medium(1, 0), medium(2, 0));
+  }
+}
+
 TEST(JoinedProfile, VariantsAndOperatorsFollowTheirClass) {
   HostProfile first = host("cpu/1", {"0@cpu:0"}, 1), second = host("cpu/2", {"1@cpu:0-1"}, 1);
   for (HostProfile* each : {&first, &second}) {

@@ -16,8 +16,11 @@
 #include <vector>
 
 #include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
 #include "tests/support/gloo_ranks.h"
+#include "tests/support/memory_connector.h"
 #include "tests/support/thread_ranks.h"
+#include "tuner/distributed/remote_device.h"
 
 namespace mptune::tuner {
 namespace {
@@ -134,6 +137,40 @@ TEST(RankLinks, EveryRankGetsThoseOfAllOverGloo) {
   testing::run_gloo(3, 60, [&](const std::shared_ptr<RankGroup>& group) { expect_links_of_three(group, by_rank); });
   EXPECT_EQ(by_rank[0], by_rank[1]);
   EXPECT_EQ(by_rank[0], by_rank[2]);
+}
+
+/// Devices of three ranks on this process's cores: the first rank has two.
+std::vector<std::shared_ptr<Device>> four_devices(const RankGroup& group) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const char* name : {"0@cpu:0", "0@cpu:1", "1@cpu:0", "2@cpu:0"}) {
+    DeviceSpec spec = parse_device(name);
+    spec.cores = {available_cores().front()};
+    devices.push_back(make_device_of(spec, &group));
+  }
+  return devices;
+}
+
+TEST(RankLinks, DevicesThatAreConnectedHaveLinksOfTheirOwn) {
+  const testing::MemoryConnector connector({"2@cpu:0"});  // "one device" like any other, as long as it is alone
+  std::vector<std::vector<MeasuredRankLink>> by_rank(3), none(3);
+  ThreadRanks(3).run([&](const std::shared_ptr<RankGroup>& group) {
+    RankStreams streams(group);
+    by_rank[as_index(group->rank())] = measure_direct_links(streams, four_devices(*group), 5, &connector, 3, 1 << 20);
+    none[as_index(group->rank())] = measure_direct_links(streams, four_devices(*group), 6, nullptr, 3);
+  });
+  EXPECT_EQ(by_rank[0], by_rank[1]);
+  EXPECT_EQ(by_rank[0], by_rank[2]);
+  std::vector<std::pair<int, int>> ends;
+  for (const MeasuredRankLink& link : by_rank[0]) {
+    ends.emplace_back(link.from, link.to);
+    EXPECT_GE(link.latency_s, 0);
+    EXPECT_GT(link.bytes_per_second, 0);
+    EXPECT_GE(link.largest_bytes, 1 << 20);
+    EXPECT_GT(link.both_at_once_s, 0);
+  }
+  const std::vector<std::pair<int, int>> all{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 0}, {2, 1}, {2, 3}, {3, 0}, {3, 1}, {3, 2}};
+  EXPECT_EQ(ends, all);
+  EXPECT_TRUE(none[0].empty());
 }
 
 TEST(RankLinks, ARankAloneHasNone) {
