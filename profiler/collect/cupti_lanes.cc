@@ -5,6 +5,7 @@
 
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/kernel_names.h"
 
 namespace mptune::profiler {
 
@@ -31,11 +32,13 @@ int CuptiLanes::device(std::uint32_t device) {
   return found->second;
 }
 
-// CUPTI does not tell which stream is the compute stream. It is taken to be the one whose kernels take longest.
+// CUPTI does not tell which stream is the compute stream. It is taken to be the one whose kernels take longest, but for those of NCCL,
+// which wait as well.
 void CuptiLanes::assign_busiest_streams() {
   std::map<Stream, std::int64_t> time_of;
   for (const CuptiKernel& kernel : records_.kernels)
-    time_of[{kernel.work.device, kernel.work.context, kernel.work.stream}] += kernel.work.end - kernel.work.start;
+    if (!is_mangled_nccl_kernel(kernel.name == nullptr ? "" : kernel.name))
+      time_of[{kernel.work.device, kernel.work.context, kernel.work.stream}] += kernel.work.end - kernel.work.start;
   std::vector<std::pair<std::int64_t, Stream>> busiest;
   for (const auto& [stream, time] : time_of) busiest.emplace_back(-time, stream);
   std::sort(busiest.begin(), busiest.end());

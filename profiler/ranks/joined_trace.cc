@@ -24,8 +24,8 @@ void add_losses(TraceQuality& sum, const TraceQuality& quality) {
 
 class Joiner {
  public:
-  Joiner(const std::vector<RankRecording>& recordings, const std::vector<AlignedClock>& clocks)
-      : recordings_(recordings), clocks_(clocks), builder_(joined_.trace) {}
+  Joiner(const std::vector<RankRecording>& recordings, const std::vector<AlignedClock>& clocks, JoinedTags tags)
+      : recordings_(recordings), clocks_(clocks), tags_(tags), builder_(joined_.trace) {}
 
   JoinedTrace join() && {
     for (std::size_t r = 0; r < recordings_.size(); ++r) add(recordings_[r], clocks_[r].clock);
@@ -57,7 +57,7 @@ class Joiner {
       event.start = clock.common(event.start);
       event.duration = end - event.start;
       event.name = builder_.name(from.names[as_index(event.name)]);
-      event.tag = -1;
+      event.tag = event.tag < 0 || tags_ == JoinedTags::none ? -1 : builder_.tag(from.tags[as_index(event.tag)]);
       if (event.device >= 0) event.device = static_cast<std::int16_t>(event.device + static_cast<int>(device));
       if (event.detail >= 0) event.detail += static_cast<int>(event.kind == EventKind::copy ? copy : kernel);
       return event;
@@ -131,12 +131,14 @@ class Joiner {
     for_all_times([&](Nanoseconds& time) { first = std::min(first, time); });
     if (first == Nanoseconds::max()) return;
     for_all_times([&](Nanoseconds& time) { time -= first; });
+    joined_.started = first;
     const std::int64_t started = recordings_.front().trace.started_utc_ns;
     if (started > 0) trace_.started_utc_ns = started + first.count();
   }
 
   const std::vector<RankRecording>& recordings_;
   const std::vector<AlignedClock>& clocks_;
+  const JoinedTags tags_;
   JoinedTrace joined_;
   Trace& trace_ = joined_.trace;
   TraceBuilder builder_;
@@ -144,8 +146,8 @@ class Joiner {
 
 }  // namespace
 
-JoinedTrace join_traces(const std::vector<RankRecording>& recordings, const std::vector<AlignedClock>& clocks) {
-  return Joiner(recordings, clocks).join();
+JoinedTrace join_traces(const std::vector<RankRecording>& recordings, const std::vector<AlignedClock>& clocks, JoinedTags tags) {
+  return Joiner(recordings, clocks, tags).join();
 }
 
 }  // namespace mptune::profiler

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/host_view.h"
 #include "profiler/trace/trace_builder.h"
@@ -100,13 +101,21 @@ class Merger {
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
       host_event_.push_back(view_.of(static_cast<int>(i)));
       const Event& event = gpus_.events[i];
-      const bool computes = event.kind != EventKind::copy && event.kind != EventKind::profiler;
+      const bool computes = event.kind != EventKind::copy && event.kind != EventKind::profiler && !stands_for_message(event);
       if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, host_event_[i]), event.lane);
     }
   }
 
+  /// NCCL's kernels of messages between ranks, which begin to wait long before the message: the host's copies stand for them.
+  bool stands_for_message(const Event& gpu_event) const {
+    const auto is_of_rank = [](const TraceDevice& device) { return names_rank(device.name); };
+    return gpu_event.kind == EventKind::collective && at(gpus_.names, gpu_event.name).find("SendRecv") != std::string::npos &&
+           std::ranges::any_of(host_.devices, is_of_rank);
+  }
+
   void add_gpu_event(int index) {
     Event event = at(gpus_.events, index);
+    if (stands_for_message(event)) return;
     event.start += shift_;
     event.name = mapped(name_, event.name);
     const int gpu = event.device;
@@ -181,12 +190,28 @@ class Merger {
     return static_cast<int>(trace_.kernels.size()) - 1;
   }
 
-  /// The host's record of GPU work is always replaced; its record of a copy from or to a GPU only if the GPU recorded the copy, too.
+  /// The host's record of GPU work is always replaced; its record of a copy from or to a GPU only if the GPU recorded the copy, too, or if
+  /// no other recorder would know it.
   void decide_replaced() {
     for (std::size_t i = 0; i < host_.events.size(); ++i) {
       const Event& event = host_.events[i];
-      replaced_.push_back(view_.on_gpu(event.device) || (view_.is_gpu_work(event) && !work_of_[i].empty()));
+      replaced_.push_back((was_recorded(event.device) && !is_between_ranks(event)) || (view_.is_gpu_work(event) && !work_of_[i].empty()));
     }
+  }
+
+  /// Of several ranks some may have no recorder.
+  bool was_recorded(int device) const {
+    if (!view_.on_gpu(device)) return false;
+    for (int gpu = 0; gpu < static_cast<int>(gpus_.devices.size()); ++gpu)
+      if (view_.lies_on(device, gpu)) return true;
+    return !names_rank(at(host_.devices, device).name);
+  }
+
+  bool is_between_ranks(const Event& event) const {
+    if (event.kind != EventKind::copy || event.detail < 0) return false;
+    const Copy& copy = at(host_.copies, event.detail);
+    if (copy.source < 0 || copy.destination < 0) return false;
+    return parse_device(at(host_.devices, copy.source).name).rank != parse_device(at(host_.devices, copy.destination).name).rank;
   }
 
   bool is_replaced(int index) const { return replaced_.at(as_index(index)); }
@@ -250,7 +275,11 @@ class Merger {
   }
 
   void add_edges() {
-    for (const Edge& edge : gpus_.edges) trace_.edges.push_back({at(gpu_event_, edge.producer), at(gpu_event_, edge.consumer), edge.kind});
+    for (const Edge& edge : gpus_.edges) {
+      const Edge joined{at(gpu_event_, edge.producer), at(gpu_event_, edge.consumer), edge.kind};
+      if (joined.producer >= 0 && joined.consumer >= 0) trace_.edges.push_back(joined);
+    }
+    join_halves_of_messages();
     for (const Edge& edge : host_.edges) {
       const bool from_gpu = is_replaced(edge.producer), to_gpu = is_replaced(edge.consumer);
       // The GPUs' own recorder knows the order on a GPU's lane and between GPUs.
@@ -260,6 +289,16 @@ class Merger {
       const Edge joined{last_to_end(producers), consumers.front(), edge.kind};
       // An edge that runs backwards in time could close a cycle.
       if (joined.producer < joined.consumer) trace_.edges.push_back(joined);
+    }
+  }
+
+  /// A message between ranks through host memory is two copies of GPUs: to the host's memory there, and from it here.
+  void join_halves_of_messages() {
+    for (std::size_t i = 0; i < host_.events.size(); ++i) {
+      const Indices& work = work_of_[i];
+      if (!is_between_ranks(host_.events[i]) || work.size() < 2) continue;
+      const Event &first = at(trace_.events, work.front()), &last = at(trace_.events, work.back());
+      if (first.device != last.device && first.end() <= last.start) trace_.edges.push_back({work.front(), work.back(), EdgeKind::data});
     }
   }
 
@@ -284,6 +323,7 @@ class Merger {
   void add_ranges() {
     std::map<std::pair<int, ActionKey>, Indices> launched;
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
+      if (gpu_event_[i] < 0) continue;
       const Event& event = at(trace_.events, gpu_event_[i]);
       if (view_.launch(static_cast<int>(i)) != nullptr && event.tag >= 0)
         launched[{event.device, action_of(at(trace_.tags, event.tag))}].push_back(static_cast<int>(i));

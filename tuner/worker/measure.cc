@@ -8,9 +8,6 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/base/machine.h"
-#include "profiler/base/new_file.h"
-#include "profiler/base/temporary_folder.h"
-#include "profiler/base/whole_file.h"
 #include "profiler/device/device_list.h"
 #include "profiler/measure/measure.h"
 #include "profiler/ranks/joined_profile.h"
@@ -19,6 +16,7 @@
 #include "tuner/distributed/rank_streams.h"
 #include "tuner/distributed/remote_device.h"
 #include "tuner/worker/ranks.h"
+#include "tuner/worker/recording_file.h"
 #include "tuner/worker/requests.h"
 
 namespace mptune::tuner {
@@ -29,7 +27,6 @@ using profiler::HostProfile;
 
 enum MeasureTag : int { host_names, profiles, links, direct_links };  // of what ranks send each other while they measure
 constexpr double kPatienceOfHosts = 3600;                             // hosts measure at the same time, for as long as their budgets say
-constexpr std::int64_t kLargestProfile = std::int64_t{1} << 30;
 
 Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
                  const Replies& reply) {
@@ -77,22 +74,10 @@ std::string host_name() {
   return name.c_str() + std::string(std::istreambuf_iterator<char>(boot), {});
 }
 
-std::string file_of(const Profile& profile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("profile.sqlite");
+std::string profile_file(const Profile& profile) {
   profiler::Recording recording;
   recording.profile = profile;
-  profiler::write_recording(recording, path, false);
-  return read_whole_file(path, kLargestProfile, "profile");
-}
-
-Profile profile_of(const std::string& file) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("profile.sqlite");
-  NewFile out(path);
-  out << file;
-  out.commit();
-  return profiler::read_recording(path).profile.value();
+  return file_of(recording);
 }
 
 /// Devices of all ranks on the host of `rank`.
@@ -119,12 +104,12 @@ std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStream
   const std::vector<std::string> hosts = streams.exchange_texts(MeasureTag::host_names, host_name());
   const auto is_first = [&](int r) { return std::ranges::find(hosts, hosts[as_index(r)]) - hosts.begin() == r; };
   std::string own;
-  if (is_first(rank)) own = file_of(measured_on_host(request, devices_on_host(request, hosts, rank), reply));
+  if (is_first(rank)) own = profile_file(measured_on_host(request, devices_on_host(request, hosts, rank), reply));
   const Activity activity("waiting for", "the other ranks, which measure", kPatienceOfHosts);
   const std::vector<std::string> files = streams.exchange_texts(MeasureTag::profiles, own);
   std::vector<HostProfile> profiles;
   for (int r = 0; r < static_cast<int>(files.size()); ++r)
-    if (is_first(r)) profiles.push_back({profile_of(files[as_index(r)]), devices_on_host(request, hosts, r)});
+    if (is_first(r)) profiles.push_back({recording_of(files[as_index(r)]).profile.value(), devices_on_host(request, hosts, r)});
   return profiles;
 }
 

@@ -22,28 +22,40 @@ TraceDevice capped(TraceDevice device, const TrainingSetup& setup) {
   return device;
 }
 
-std::string warning_of(const StepRecorder& recorder) {
-  if (recorder.refusal().empty()) return "";
-  return "GPUs are shown as the host gave them work, not as they worked (" + recorder.refusal() + ")";
+std::string warning_of(const std::vector<std::string>& refusals) {
+  std::string text;
+  for (std::size_t r = 0; r < refusals.size(); ++r) {
+    if (refusals[r].empty()) continue;
+    const std::string whose = refusals.size() > 1 ? " of rank " + std::to_string(r) : "";
+    text +=
+        (text.empty() ? "" : "; ") + ("GPUs" + whose + " are shown as the host gave them work, not as they worked (" + refusals[r] + ")");
+  }
+  return text;
 }
 
-/// What all ranks have recorded, on rank 0's clock; on the other ranks an empty trace.
-Trace trace_of_ranks(StepRecorder& recorder, const TrainingRun& run, const std::vector<RankClock>& clocks, int rank) {
+/// What was recorded, on rank 0's clock, and by rank why GPUs were not. On the other ranks an empty trace.
+struct Seen {
+  Trace trace;
+  std::vector<std::string> refusals;
+};
+
+Seen seen_by_ranks(StepRecorder& recorder, const TrainingRun& run, const std::vector<RankClock>& clocks, int rank) {
+  const std::vector<Tensors> gpu_messages = run.pipeline().on_first_rank(message_of(recorder.stop_gpus()));
   const std::vector<Tensors> logs = run.pipeline().on_first_rank(message_of(recorder.host().take()));
   if (rank > 0) return {};
   std::vector<int> rank_of_device;
   for (const DeviceSpec& device : parse_device_names(run.pipeline().plan().devices)) rank_of_device.push_back(device.rank);
+  std::vector<RankGpus> gpus;
+  Seen seen;
   for (int r = 0; r < static_cast<int>(logs.size()); ++r) {
     HostLog log = log_from(logs[as_index(r)]);
     set_to_first_clock(log, r, clocks, rank_of_device);
     recorder.host().put(log);
+    gpus.push_back(gpus_from(gpu_messages.at(as_index(r))));
+    seen.refusals.push_back(gpus.back().refusal);
   }
-  return recorder.stop();
-}
-
-std::unique_ptr<profiler::GpuCollector> no_gpus_of_ranks(std::vector<TraceDevice> devices) {
-  throw Error("GPUs are not recorded where several ranks are", devices.front().name,
-              "record each rank with Nsight Systems, and merge the files by import", ExitCode::environment);
+  seen.trace = with_gpus_of_ranks(recorder.host().stop(), recorder.host().started(), gpus, clocks);
+  return seen;
 }
 
 Recorded record_on(const Devices& devices, const RecordRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
@@ -61,7 +73,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const s
 
   std::vector<TraceDevice> described;
   for (TraceDevice& device : run.pipeline().trace_devices()) described.push_back(capped(std::move(device), request.setup));
-  StepRecorder recorder(described, ranks ? no_gpus_of_ranks : profiler::make_gpu_collector);
+  StepRecorder recorder(described, profiler::make_gpu_collector, rank);
   RankClockWatch clocks(ranks);
   Samples off, on;
   const auto plain_step = [&](int i) { off.values.push_back({run.step().seconds, i, 0, 0}); };
@@ -73,7 +85,8 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const s
     run.pipeline().record(nullptr);
     reply(Progress{"recording", static_cast<double>(i + 1) / request.steps});
   };
-  if (recorder.gpus() != nullptr) {
+  // All ranks take the same steps.
+  if (run.pipeline().sum_over_ranks({recorder.gpus() != nullptr ? 1.0 : 0.0})[0] > 0) {
     // A GPU stays slower once its recorder has run, and is much slower in the first step with it.
     for (int i = 0; i < request.steps; ++i) plain_step(i);
     recorder.start();
@@ -91,15 +104,16 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const s
   }
   const std::vector<RankClock> rank_clocks = clocks.stop();
   const std::vector<std::int64_t> peak_bytes = peaks_of(run.pipeline());
-  recording.trace = ranks ? trace_of_ranks(recorder, run, rank_clocks, rank) : recorder.stop();
+  Seen seen = ranks ? seen_by_ranks(recorder, run, rank_clocks, rank) : Seen{recorder.stop(), {recorder.refusal()}};
   if (rank > 0) return {};
+  recording.trace = std::move(seen.trace);
   recording.plan_json = plan_to_json(request.plan, {});
   recording.environment = machine_to_json(this_machine());
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
   const Activity activity("writing", request.path, kPatienceOfLoading);
   profiler::write_recording(recording, request.path, /*force=*/true);
-  return {recording.step_off_s, recording.step_on_s, peak_bytes, off, warning_of(recorder), clock_error_s(rank_clocks)};
+  return {recording.step_off_s, recording.step_on_s, peak_bytes, off, warning_of(seen.refusals), clock_error_s(rank_clocks)};
 }
 
 }  // namespace

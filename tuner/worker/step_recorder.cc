@@ -15,9 +15,10 @@ bool is_gpu(const TraceDevice& device) {
 }
 }  // namespace
 
-StepRecorder::StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus) : host_(devices) {
-  if (std::none_of(devices.begin(), devices.end(), is_gpu)) return;
-  std::erase_if(devices, std::not_fn(is_gpu));
+StepRecorder::StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus, int rank) : host_(devices) {
+  std::erase_if(devices, [&](const TraceDevice& device) { return !is_gpu(device) || parse_device(device.name).rank != rank; });
+  if (devices.empty()) return;
+  for (TraceDevice& device : devices) device.name = without_rank(device.name);
   attempt([&] { gpus_ = make_gpus(std::move(devices)); });
 }
 
@@ -33,6 +34,13 @@ void StepRecorder::attempt(const std::function<void()>& work) {
 void StepRecorder::start() {
   host_.start();
   if (gpus_) attempt([this] { gpus_->start(); });
+}
+
+RankGpus StepRecorder::stop_gpus() {
+  RankGpus recorded{.trace = {}, .started = {}, .refusal = refusal_};
+  if (gpus_) recorded.trace = gpus_->stop();
+  if (gpus_) recorded.started = gpus_->started();
+  return recorded;
 }
 
 Trace StepRecorder::stop() {

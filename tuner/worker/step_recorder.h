@@ -7,6 +7,7 @@
 
 #include "profiler/collect/gpu_collector.h"
 #include "profiler/collect/host_collector.h"
+#include "tuner/worker/rank_gpus.h"
 
 namespace mptune::tuner {
 
@@ -15,7 +16,8 @@ class StepRecorder {
  public:
   using MakeGpuCollector = std::function<std::unique_ptr<profiler::GpuCollector>(std::vector<TraceDevice>)>;
 
-  explicit StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus = profiler::make_gpu_collector);
+  /// `rank`: the one whose GPUs are recorded here, where devices name ranks.
+  explicit StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus = profiler::make_gpu_collector, int rank = 0);
 
   /// Begins anew; earlier records are dropped. If GPUs refuse to be recorded, steps still run: see refusal().
   void start();
@@ -24,6 +26,9 @@ class StepRecorder {
   [[nodiscard]] profiler::GpuCollector* gpus() const { return gpus_.get(); }
   /// Merges both recordings, on the host's clock. Requires: the devices have finished their work.
   [[nodiscard]] Trace stop();
+  /// Ends the recording of GPUs alone: one of several ranks, whose host's recording goes its own way (HostCollector::take). Devices are
+  /// named without the rank.
+  [[nodiscard]] RankGpus stop_gpus();
   /// Why GPU work is known from the host's launches only; "" if GPUs are recorded.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 

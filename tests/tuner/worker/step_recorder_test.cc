@@ -89,6 +89,27 @@ TEST(StepRecorder, BothRecordingsBecomeOne) {
   EXPECT_EQ(recorder.refusal(), "");
 }
 
+TEST(StepRecorder, OfARankItHasThatRanksGpus) {
+  const std::vector<TraceDevice> all{{"0@cuda:0", "", 132, 0}, {"1@cpu:0", "", 1, 0}, {"1@cuda:1", "", 132, 0}};
+  std::vector<TraceDevice> asked;
+  tuner::StepRecorder recorder(
+      all,
+      [&](std::vector<TraceDevice> devices) {
+        asked = devices;
+        return std::make_unique<FakeGpus>(std::move(devices));
+      },
+      1);
+  EXPECT_EQ(asked, (std::vector<TraceDevice>{{"cuda:1", "", 132, 0}}));
+  recorder.start();
+  const Nanoseconds started = recorder.gpus()->started();
+  const RankGpus gpus = recorder.stop_gpus();
+  EXPECT_EQ(gpus.started, started);
+  EXPECT_EQ(gpus.trace->devices, asked);
+  tuner::StepRecorder without(
+      all, [](auto) -> std::unique_ptr<profiler::GpuCollector> { throw std::logic_error("no GPU here"); }, 2);
+  EXPECT_FALSE(without.stop_gpus().trace);
+}
+
 TEST(StepRecorder, AGpuThatRefusesKeepsNoStepFromRunning) {
   tuner::StepRecorder recorder(kMixed, [](auto devices) { return std::make_unique<FakeGpus>(std::move(devices), true); });
   recorder.start();

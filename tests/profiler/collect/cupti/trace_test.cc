@@ -49,6 +49,14 @@ TEST(CuptiTrace, BusiestStreamComputesAndOthersHaveLanesOfTheirOwn) {
   EXPECT_EQ(event_named(trace, "short").lane, profiler::kStreamLane + 1);
 }
 
+TEST(CuptiTrace, AStreamOfNcclKernelsThatWaitIsNotTheBusiest) {
+  HandBuffer buffer;
+  buffer.add(kernel({10, 900, 1, 0, 1, 20}, "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE"));
+  buffer.add(kernel({20, 30, 2, 0, 1, 14}, "gemm"));
+  const Trace trace = trace_of(buffer);
+  EXPECT_EQ(event_named(trace, "gemm").lane, kComputeLane);
+}
+
 TEST(CuptiTrace, KernelsThatOverlapOnOneStreamLieOnTwoLanes) {
   HandBuffer buffer;
   for (std::uint32_t i = 0; i < 60; ++i) buffer.add(kernel({100 + i, 200 + i, i + 1}, "node"));
