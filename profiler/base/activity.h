@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@ namespace mptune {
 
 /// How long something may take that this process has not done before, unless its Activity says otherwise [s].
 inline constexpr double kPatienceSeconds = 60;
+/// Patience for what waits for another process, which is watched itself: it counts as doing nothing.
+inline constexpr double kWaitsForOthers = std::numeric_limits<double>::infinity();
 
 /// While it lives, the calling thread does `what`, such as "the forward of layer 'conv1'"; then it does again what it did before.
 /// Costs nothing unless publish_activities() was called, else some 100 ns. Any thread; ends on the thread on which it began.

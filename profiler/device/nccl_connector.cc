@@ -13,7 +13,6 @@
 #include <mutex>
 #include <utility>
 
-#include "profiler/base/error.h"
 #include "profiler/device/communication_buffers.h"
 #include "profiler/device/cuda_device.h"
 #include "profiler/device/cuda_moment.h"
@@ -93,12 +92,12 @@ class NcclCommunicator final : public GpuCommunicator {
     communicator_ = nccl::comm_init_rank(members, id, member);
   }
   ~NcclCommunicator() override {
-    abort();
     try {
-      stream_.synchronize();
+      stream_.synchronize();  // what was sent may be on its way
     } catch (...) {
       // A failed GPU reads and writes no more.
     }
+    abort();
     give_back(stream_);
   }
 

@@ -98,8 +98,8 @@ class LinkEnd {
   [[nodiscard]] std::vector<Size> first_round() {
     const double empty_s = std::min(round_trip_s(kEmpty, {}), round_trip_s(kEmpty, {}));
     std::vector<Size> sizes;
-    for (std::int64_t bytes = kSmallestBytes; bytes <= way_.largest_bytes(); bytes *= 4) {
-      if (bytes > kAlwaysMeasuredBytes && 4 * (sizes.back().first_s - empty_s / 2) > kLongestMessageSeconds) break;
+    for (std::int64_t bytes = kSmallestBytes; bytes <= way_.largest_bytes(); bytes *= bytes < kAlwaysMeasuredBytes ? 4 : 2) {
+      if (bytes > kAlwaysMeasuredBytes && 2 * (sizes.back().first_s - empty_s / 2) > kLongestMessageSeconds) break;
       sizes.push_back({.bytes = bytes, .message = way_.message_of(bytes)});
       sizes.back().first_s = round_trip_s(bytes, sizes.back().message);
     }

@@ -29,8 +29,9 @@ struct MeasuredEnd {
 };
 
 /// Measures the link from this rank to another one, which measures the one back: both call it at the same time. Sizes: 4 KiB, four times as
-/// much, and so on; slow links get none above 1 MiB that would take longer than 0.1 s, and fewer repeats, at least 3. Times are medians.
-/// The time of a message is that from sending until the short answer has come, less half of what an empty message takes there and back.
+/// much, and so on, from 1 MiB on twice as much; slow links get none above 1 MiB that would take longer than 0.1 s, and fewer repeats, at
+/// least 3. Times are medians. The time of a message is that from sending until the short answer has come, less half of what an empty
+/// message takes there and back.
 [[nodiscard]] MeasuredEnd measure_link(RankStreams& streams, int other, int tag, MessageWay& way, int repeats);
 
 }  // namespace mptune::tuner

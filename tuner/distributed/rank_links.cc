@@ -41,8 +41,8 @@ class DirectWay final : public MessageWay {
   }
   void send(std::int64_t kind, const std::vector<at::Tensor>& message) override {
     const TensorLayout layout = layout_of(message);
-    streams_.announce(other_, tag_, kind, layout);
     out_.send(1, flat_tensors(message, layout));
+    streams_.announce(other_, tag_, kind, layout);
   }
   void receive(std::int64_t kind) override {
     wait_for(back_.receive(0, flat_likes(streams_.receive_announced(other_, tag_, kind).layout)).there);

@@ -53,11 +53,14 @@ SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits)
   if (lifeless_s > least_s && signs.stopped) return {Silence::stopped, "", lifeless_s, least_s};
   if (lifeless_s > least_s && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, least_s};
   SilenceVerdict gravest;
+  bool does_something = false;
   for (const ThreadActivity& activity : signs.activities) {
+    if (activity.patience_s == kWaitsForOthers) continue;
+    does_something = true;
     SilenceVerdict verdict = judge_activity(activity, signs, at_end);
     if (verdict.silence > gravest.silence) gravest = std::move(verdict);
   }
-  if (!signs.activities.empty()) return gravest;
+  if (does_something) return gravest;
   const double quiet_s = age(std::max(signs.last_reply_s, signs.last_change_s), signs);
   const double limit_s = at_end ? std::min(limits.quiet_s, kPatienceAtEnd) : limits.quiet_s;
   if (quiet_s > limit_s) return {Silence::quiet, "", quiet_s, limit_s};
@@ -87,7 +90,8 @@ SilenceVerdict WorkerWatch::look(pid_t worker) {
   signs.last_change_s = board_.last_change_s();
   signs.activities = board_.activities();
   if (const double asked_s = asked_patience(); asked_s > 0)
-    for (ThreadActivity& activity : signs.activities) activity.patience_s = asked_s;
+    for (ThreadActivity& activity : signs.activities)
+      if (activity.patience_s != kWaitsForOthers) activity.patience_s = asked_s;
   if (signs.now_s - last_life(signs) > kPatienceAtEnd) {
     const ProcessState process = state_of_process(worker).value_or(ProcessState{});
     signs.stopped = process.state == 'T';

@@ -1,7 +1,7 @@
 // How messages travel between the devices of a BoundGraph:
 //
 //     devices of this process      copy lane, or the calling thread
-//     GPUs of different ranks      announced over Gloo, carried by NCCL
+//     GPUs of different ranks      carried by NCCL, announced over Gloo
 //     others of different ranks    Gloo; a GPU's through lanes to and from host memory
 #include <cassert>
 #include <set>
@@ -90,12 +90,13 @@ MailboxChannel::Direction BoundGraph::direction(int source, int destination, int
           }};
 }
 
-// The other rank learns first what comes: then it has the memory, and waits for nothing in the host's threads.
+// Announced once it is queued here: what other GPUs wait for is then in a queue, and needs no thread of this process. A thread may wait for
+// all queues of its GPU, as CUDA does before it loads a kernel.
 void BoundGraph::send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
                                MailboxChannel::Time began) {
   const TensorLayout layout = layout_of(tensors);
-  ranks_->announce(to, tag, kind_of_message(message), layout, began);
   communicator.send(1, flat_tensors(tensors, layout));
+  ranks_->announce(to, tag, kind_of_message(message), layout, began);
 }
 
 std::int64_t BoundGraph::kind_of_message(MessageTag tag) const {

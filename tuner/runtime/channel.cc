@@ -88,11 +88,14 @@ void MailboxChannel::send_elsewhere(MessageTag tag, Message message, Time began)
 
 void MailboxChannel::arrive(MessageTag tag, Message message, Time began) {
   if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) return copy(*lane, tag, std::move(message.tensors), began);
-  if (observer_) {
-    wait_for(message.there);
-    observe(tag, Places(message.tensors).take(), began, profiler::SteadyClock::now());
-  }
+  const Tensors tensors = observer_ ? Places(message.tensors).take() : Tensors();
+  const MomentPtr there = message.there;
+  const Time came = profiler::SteadyClock::now();
+  // Before a GPU has it: the receiver queues its work meanwhile. The step ends once this thread has done all its messages.
   deliver(tag, std::move(message));
+  if (!observer_) return;
+  wait_for(there);
+  observe(tag, tensors, began, there ? profiler::SteadyClock::now() : came);
 }
 
 Message MailboxChannel::receive(MessageTag tag) {

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "profiler/base/activity.h"
 #include "profiler/base/index.h"
 
 namespace mptune::tuner {
 namespace {
 
 constexpr int kKinds = 5;  // of Of
+constexpr const char* kWaiting = "waiting for another rank";
 
 Tensors host_tensors(const Tensors& tensors) {
   Tensors on_host;
@@ -135,7 +137,10 @@ std::vector<double> RankExchange::sum_of(const std::vector<double>& own) {
 Tensors RankExchange::from_one(int from, const Tensors& own) {
   RankGroup& group = streams_.group();
   const int tag = after_links_ + 1;
-  if (group.rank() != from) return streams_.receive(from, tag, 0);
+  if (group.rank() != from) {
+    const Activity activity(kWaiting, {}, kWaitsForOthers);
+    return streams_.receive(from, tag, 0);
+  }
   const Tensors sent = host_tensors(own);
   for (int other = 0; other < group.size(); ++other)
     if (other != from) streams_.send(other, tag, 0, sent);
@@ -149,6 +154,7 @@ std::vector<Tensors> RankExchange::to_one(int to, const Tensors& own) {
     streams_.send(to, tag, 0, host_tensors(own));
     return {};
   }
+  const Activity activity(kWaiting, {}, kWaitsForOthers);
   std::vector<Tensors> all;
   for (int other = 0; other < group.size(); ++other) all.push_back(other == to ? host_tensors(own) : streams_.receive(other, tag, 0));
   return all;

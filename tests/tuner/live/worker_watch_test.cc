@@ -41,6 +41,16 @@ TEST(WorkerWatch, AnActivityIsJudgedByWhatItTookBefore) {
   EXPECT_EQ(silence_of(doing(201, 20)), Silence::endless_activity);
 }
 
+TEST(WorkerWatch, AWorkerThatWaitsForOthersDoesNothing) {
+  WorkerSigns signs = doing(70, 1, kWaitsForOthers);
+  signs.last_reply_s = signs.last_change_s = kNow - 70;
+  EXPECT_EQ(silence_of(signs), Silence::none) << "the one that it waits for is watched";
+  signs.last_reply_s = signs.last_change_s = kNow - 121;
+  EXPECT_EQ(silence_of(signs), Silence::quiet);
+  signs.activities.push_back({"the forward of layer 'a'", kNow - 61, 0, 60});
+  EXPECT_EQ(silence_of(signs), Silence::endless_activity);
+}
+
 TEST(WorkerWatch, ADeadWorkerIsToldApart) {
   WorkerSigns signs = healthy();
   signs.beat_s = kNow - 10.1;
