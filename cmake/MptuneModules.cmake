@@ -30,8 +30,8 @@ function(mptune_test name)
   target_link_libraries(${name} PRIVATE mptune_options ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     MPTUNE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MPTUNE_BINARY_DIR="${CMAKE_BINARY_DIR}" MPTUNE_PYTHON="${MPTUNE_PYTHON}")
-  # Tests take longer to compile than to run: half as long under sanitizers without optimisation, three quarters with less of it elsewhere.
   set_target_properties(${name} PROPERTIES MPTUNE_TEST ON)
+  # Tests take longer to compile than to run: half as long under sanitizers without optimisation, three quarters with less of it elsewhere.
   if(MPTUNE_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
   elseif(CMAKE_BUILD_TYPE STREQUAL Release)

@@ -3,26 +3,15 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cassert>
 #include <set>
 #include <utility>
 
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
-namespace {
-
-at::Tensor tensor_of(const std::string& text) {
-  return at::tensor(at::ArrayRef<std::uint8_t>(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()), at::kByte);
-}
-
-std::string text_of(const at::Tensor& bytes) {
-  return {reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>()), bytes.nbytes()};
-}
-
-}  // namespace
-
 DeviceConnections::DeviceConnections(RankStreams& streams, std::vector<std::shared_ptr<Device>> devices, int tag,
                                      const profiler::GpuConnector* connector)
     : streams_(streams), devices_(std::move(devices)), tag_(tag), connector_(connector) {
@@ -46,7 +35,7 @@ bool DeviceConnections::can_connect(const std::vector<int>& devices) const {
 std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect(const std::vector<int>& devices) {
   if (!can_connect(devices)) return nullptr;
   const auto here = std::ranges::find_if(devices, [&](int device) { return is_here(*devices_[as_index(device)]); });
-  if (here == devices.end()) throw Error("a communicator without a device of this rank was asked for", "ranks", "", ExitCode::internal);
+  assert(here != devices.end());
   const std::string id = id_for(devices, here == devices.begin());
   return connector_->connect(devices_[as_index(*here)], id, static_cast<int>(devices.size()), static_cast<int>(here - devices.begin()));
 }
@@ -64,10 +53,10 @@ std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect_direction(
 
 std::string DeviceConnections::id_for(const std::vector<int>& devices, bool first) {
   const auto rank_of = [&](int device) { return devices_[as_index(device)]->spec().rank; };
-  if (!first) return text_of(streams_.receive(rank_of(devices[0]), tag_, 0).at(0));
+  if (!first) return text_in(streams_.receive(rank_of(devices[0]), tag_, 0).at(0));
   const std::string id = connector_->new_id();
   for (const int device : devices)
-    if (device != devices[0]) streams_.send(rank_of(device), tag_, 0, {tensor_of(id)});
+    if (device != devices[0]) streams_.send(rank_of(device), tag_, 0, {text_as_tensor(id)});
   return id;
 }
 

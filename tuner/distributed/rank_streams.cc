@@ -7,6 +7,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -138,11 +139,8 @@ std::vector<std::vector<double>> RankStreams::exchange(int tag, const std::vecto
 }
 
 std::vector<std::string> RankStreams::exchange_texts(int tag, const std::string& own) {
-  at::Tensor bytes = bytes_for(static_cast<std::int64_t>(own.size()));
-  std::copy(own.begin(), own.end(), reinterpret_cast<char*>(bytes.data_ptr<std::uint8_t>()));
   std::vector<std::string> all;
-  for (const at::Tensor& text : exchange_tensors(tag, bytes))
-    all.emplace_back(reinterpret_cast<const char*>(text.const_data_ptr<std::uint8_t>()), text.nbytes());
+  for (const at::Tensor& text : exchange_tensors(tag, text_as_tensor(own))) all.push_back(text_in(text));
   return all;
 }
 

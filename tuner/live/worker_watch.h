@@ -55,7 +55,7 @@ struct WaitLimits {
 /// An activity may take 10 times what it took before, and at least kLongActivity; the first time its own patience.
 [[nodiscard]] double activity_limit(const ThreadActivity& activity);
 
-/// Judges the gravest silence.
+/// Judges the gravest silence. A thread that waits for another process (kWaitsForOthers) does nothing.
 [[nodiscard]] SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits);
 
 /// Whether the verdict ends the worker.

@@ -1,7 +1,6 @@
 #include "tuner/runtime/bound_graph.h"
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 #include <set>
 

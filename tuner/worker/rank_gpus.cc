@@ -2,30 +2,19 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/ranks/joined_trace.h"
 #include "profiler/trace/merge.h"
 #include "profiler/trace/trace_builder.h"
+#include "tuner/distributed/tensor_text.h"
 #include "tuner/worker/recording_file.h"
 
 namespace mptune::tuner {
 namespace {
 
 constexpr std::size_t kPartsOfGpus = 3;  // trace file, time, refusal
-
-at::Tensor bytes_of(const std::string& text) {
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-std::string text_of(const at::Tensor& bytes) {
-  return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
-}
 
 /// Work of a GPU that no recorder saw: the host's events of it are the launches alone.
 std::int64_t launches_of_unrecorded(const Trace& host, const std::vector<RankGpus>& gpus) {
@@ -46,7 +35,7 @@ Tensors message_of(const RankGpus& gpus) {
     recording.trace = *gpus.trace;
     file = file_of(recording);
   }
-  return {bytes_of(file), at::tensor({static_cast<std::int64_t>(gpus.started.count())}, at::kLong), bytes_of(gpus.refusal)};
+  return {text_as_tensor(file), at::tensor({static_cast<std::int64_t>(gpus.started.count())}, at::kLong), text_as_tensor(gpus.refusal)};
 }
 
 RankGpus gpus_from(const Tensors& message) {
@@ -54,9 +43,9 @@ RankGpus gpus_from(const Tensors& message) {
     throw Error("what another rank's GPUs recorded cannot be read", "ranks", "make sure that all ranks run the same build of mptune",
                 ExitCode::internal);
   RankGpus gpus;
-  if (message[0].numel() > 0) gpus.trace = recording_of(text_of(message[0])).trace;
+  if (message[0].numel() > 0) gpus.trace = recording_of(text_in(message[0])).trace;
   gpus.started = Nanoseconds(message[1].item<std::int64_t>());
-  gpus.refusal = text_of(message[2]);
+  gpus.refusal = text_in(message[2]);
   return gpus;
 }
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -73,14 +73,8 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& numbers) {
   return at::tensor(at::ArrayRef<std::int64_t>(numbers), at::kLong);
 }
 
-at::Tensor tensor_of(const std::string& text) {
-  at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
 std::vector<std::string> lines_in(const at::Tensor& bytes) {
-  const std::string text(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+  const std::string text = text_in(bytes);
   return text.empty() ? std::vector<std::string>() : split(text, kBetween);
 }
 
@@ -114,12 +108,12 @@ Tensors message_of(const HostLog& log) {
   for (const HostLog::Memory& sample : log.memory) memory.insert(memory.end(), {ticks_of(sample.time), sample.device, sample.bytes});
   for (const HostLog::Step& step : log.steps) steps.insert(steps.end(), {step.step, ticks_of(step.start), ticks_of(step.end)});
   const std::string between(1, kBetween);
-  return {tensor_of(join(log.names, between)),
-          tensor_of(join(threads, between)),
+  return {text_as_tensor(join(log.names, between)),
+          text_as_tensor(join(threads, between)),
           tensor_of(lanes),
           tensor_of(entries),
           tensor_of(memory),
-          tensor_of(join(devices, between)),
+          text_as_tensor(join(devices, between)),
           tensor_of(sizes),
           tensor_of(steps)};
 }

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "profiler/device/gpu_driver.h"
 #include "profiler/loading/load_model.h"
 #include "rank_training.h"
