@@ -57,6 +57,17 @@ bool is_of_proc(const fs::path& path) {
   return !failed && folder.string().starts_with("/proc/");
 }
 
+std::string temporary_prefix(const std::string& target, pid_t process) {
+  return target + ".tmp-" + std::to_string(process) + "-";
+}
+
+// Beside which a file is written for a path that is written to directly, by a library that can't.
+std::string beside_in_temporary_folder() {
+  const char* variable = std::getenv("TMPDIR");
+  const std::string folder = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
+  return folder + "/mptune";
+}
+
 // Calls visit with each path on the way. Throws Error where links go in a circle.
 template <class Visit>
 void follow_links(fs::path& path, const Visit& visit) {
@@ -107,7 +118,7 @@ NewFile::~NewFile() {
 int NewFile::create_temporary(const std::string& target, const std::string& named) {
   static std::atomic<int> count{0};
   for (int attempt = 0;; ++attempt) {
-    std::string name = target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    std::string name = temporary_prefix(target, ::getpid()) + std::to_string(count++);
     const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0 && (errno != EEXIST || attempt == kMostNames)) throw write_error(named, errno, wrong_path_);
     if (descriptor < 0) continue;
@@ -119,9 +130,8 @@ int NewFile::create_temporary(const std::string& target, const std::string& name
 const std::string& NewFile::temporary() {
   if (!temporary_.empty()) return temporary_;
   // A library can't write to a device: the content is copied there afterwards.
-  const char* variable = std::getenv("TMPDIR");
-  const std::string folder = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
-  ::close(create_temporary(folder + "/mptune", folder));
+  const std::string beside = beside_in_temporary_folder();
+  ::close(create_temporary(beside, fs::path(beside).parent_path().string()));
   return temporary_;
 }
 
@@ -189,6 +199,18 @@ void require_other_than(const std::string& path, const std::vector<std::string>&
     struct stat read {};
     if (::stat(input.c_str(), &read) == 0 && read.st_dev == output.st_dev && read.st_ino == output.st_ino)
       throw Error("the output would replace an input of this command", path, "name another file");
+  }
+}
+
+void remove_uncommitted(const std::string& path, pid_t process) {
+  try {
+    const fs::path prefix = temporary_prefix(is_written_directly(path) ? beside_in_temporary_folder() : behind_links(path), process);
+    const fs::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+    std::vector<fs::path> left;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with(prefix.filename().string())) left.push_back(entry.path());
+    for (const fs::path& file : left) fs::remove(file);
+  } catch (const std::exception&) {  // e.g. the folder is gone
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,9 @@ class NewFile {
 [[nodiscard]] bool is_written_directly(const std::string& path);
 /// Throws Error if `path` is the same file as one of these, by whatever name.
 void require_other_than(const std::string& path, const std::vector<std::string>& inputs);
+
+/// Removes what a process that was killed wrote of `path` and did not commit(). What can't be removed stays.
+void remove_uncommitted(const std::string& path, pid_t process);
 
 /// Moves a complete file on one disk in the place of `path`, as NewFile::commit() does. Throws what write_error() says.
 void move_file(const std::string& from, const std::string& path, ExitCode wrong_path = ExitCode::usage);

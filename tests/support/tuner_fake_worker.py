@@ -56,6 +56,11 @@ elif mode == "words":
 elif mode in ("segv", "exit", "hang", "close"):
     say("progress", what="pid %d" % os.getpid(), fraction=0.5)
     die(mode)
+elif mode == "unfinished":
+    with open("%s.tmp-%d-0" % (request["path"], os.getpid()), "w") as output:
+        output.write("not whole")
+    say("progress", what="pid %d" % os.getpid(), fraction=0.5)
+    die("hang")
 elif mode == "child":
     child = os.fork()
     if child == 0:

@@ -20,6 +20,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
 #include "profiler/base/text.h"
 #include "tuner/live/interrupt.h"
 #include "tuner/live/spawn.h"
@@ -94,6 +95,14 @@ Request numbered(Request request) {
   return request;
 }
 
+// What the worker writes for a request, of which it may leave a part when it is killed; "": nothing.
+std::string output_of(const Request& request) {
+  if (const auto* measure = std::get_if<MeasureRequest>(&request)) return measure->path;
+  if (const auto* record = std::get_if<RecordRequest>(&request)) return record->path;
+  if (const auto* train = std::get_if<TrainRequest>(&request)) return train->save;
+  return "";
+}
+
 }  // namespace
 
 std::string find_worker() {
@@ -122,11 +131,13 @@ struct WorkerProcess::Impl {
       : program(std::move(name)),
         watch(std::move(wait)),
         process(spawn_worker(program, watch.descriptor())),
+        output(output_of(asked)),
         request(encode(numbered(asked)) + "\n") {}
 
   std::string program;
   WorkerWatch watch;
   Spawned process;
+  std::string output;
   std::string request;  // what is not sent yet
   std::string replies;  // what is read but not taken yet
   std::size_t searched = 0;
@@ -231,8 +242,10 @@ bool WorkerProcess::Impl::reap(bool wait) {
 
 void WorkerProcess::Impl::kill_group() {
   // Once only: later the process id may belong to another process.
-  if (!std::exchange(killed, true)) ::kill(-process.pid, SIGKILL);
+  if (std::exchange(killed, true)) return;
+  ::kill(-process.pid, SIGKILL);
   reap(true);
+  if (!output.empty()) remove_uncommitted(output, process.pid);
 }
 
 WorkerEnd WorkerProcess::Impl::end() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,6 +49,27 @@ TEST_F(NewFileTest, AppearsWithCommitAndReplacesWhatWasThere) {
     EXPECT_EQ(content(path("a")), text);
   }
   EXPECT_EQ(files(), 1);
+}
+
+TEST_F(NewFileTest, WhatAKilledProcessLeftIsRemoved) {
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    NewFile file(path("a"));
+    (void)file.temporary();
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  std::ofstream(path("a")) << "kept";
+  const std::string other = path("b") + ".tmp-" + std::to_string(writer) + "-0";
+  std::ofstream(other) << "of another output";
+  ASSERT_EQ(files(), 3);
+  fs::create_symlink(path("a"), path("link"));
+  remove_uncommitted(path("link"), writer);
+  EXPECT_EQ(files(), 3);
+  EXPECT_EQ(content(path("a")), "kept");
+  EXPECT_TRUE(fs::exists(other));
+  EXPECT_NO_THROW(remove_uncommitted(path("nowhere/a"), writer));
 }
 
 TEST_F(NewFileTest, KeepsTheOrderOfSmallAndLargePieces) {

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/temporary_folder.h"
 #include "tests/support/error_of.h"
 #include "tests/support/tuner_fakes.h"
 #include "tests/tuner/live/worker_fixture.h"
@@ -201,6 +203,20 @@ TEST_F(Worker, InterruptLeavesNoProcess) {
   EXPECT_TRUE(how.interrupted);
   EXPECT_LT(seconds_since(set), 1);
   EXPECT_TRUE(gone_soon(grandchild));
+}
+
+TEST_F(Worker, AKilledWorkerLeavesNoPartOfItsOutput) {
+  const TemporaryFolder folder;
+  behave("unfinished");
+  RecordRequest request;
+  request.path = folder.file("trace.sqlite");
+  {
+    WorkerProcess worker(kFake, request);
+    (void)reply(worker);
+    (void)reply(worker);
+    ASSERT_FALSE(std::filesystem::is_empty(folder.file("")));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("")));
 }
 
 TEST_F(Worker, DestructorLeavesNoProcess) {
