@@ -32,11 +32,18 @@ function(mptune_pip_install folder)
   file(TOUCH "${folder}/.complete")
 endfunction()
 
+# A wheel is built with the Python that pip runs in.
+if(SKBUILD)
+  set(MPTUNE_PIP_PYTHON "${Python3_EXECUTABLE}")
+endif()
 if(NOT MPTUNE_TORCH_ROOT)
   find_program(MPTUNE_PIP_PYTHON NAMES python3 REQUIRED)
   execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
                   OUTPUT_VARIABLE installed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   mptune_torch_states(__version__ "${installed}" installed_version)
+  if(SKBUILD AND installed_version AND NOT installed_version VERSION_EQUAL MPTUNE_TORCH_PIN)
+    message(FATAL_ERROR "torch ${installed_version} is installed, and the package mptune needs ${MPTUNE_TORCH_PIN}: pip install torch==${MPTUNE_TORCH_PIN}, or build in isolation (without --no-build-isolation).")
+  endif()
   if(installed_version VERSION_EQUAL MPTUNE_TORCH_PIN AND EXISTS "${installed}/include/torch/csrc/api/include/torch/torch.h")
     set(MPTUNE_TORCH_ROOT "${installed}")
   else()
@@ -110,8 +117,15 @@ target_link_libraries(mptune_torch INTERFACE "${MPTUNE_TORCH_ROOT}/lib/libtorch_
 target_link_options(mptune_torch INTERFACE -Wl,--disable-new-dtags)
 # LibTorch is always a release build. Without NDEBUG its headers would assert on a flag of RecordFunction that only debug builds set.
 target_compile_definitions(mptune_torch INTERFACE NDEBUG)
+# In a wheel, the programs look for torch and its CUDA libraries in the site-packages they are installed in: mptune/libexec/mptune/mptune-worker.
+if(SKBUILD)
+  set(CMAKE_INSTALL_RPATH torch/lib nvidia/cu13/lib nvidia/cuda_cupti/lib nvidia/cuda_runtime/lib)
+  list(TRANSFORM CMAKE_INSTALL_RPATH PREPEND "$ORIGIN/../../../")
+endif()
 foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib")
-  target_link_options(mptune_torch INTERFACE "-Wl,-rpath,${folder}")
+  if(NOT SKBUILD)
+    target_link_options(mptune_torch INTERFACE "-Wl,-rpath,${folder}")
+  endif()
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
 endforeach()
 

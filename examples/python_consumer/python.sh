@@ -19,7 +19,7 @@ python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version
   echo 'pip could not install what torch needs, so the split is not tried'; exit 77; }
 cat >"$here/python" <<END
 #!/bin/sh
-export PYTHONPATH='$(dirname "$root")' LD_LIBRARY_PATH='$(ls -d "$venv"/lib/python3*/site-packages/nvidia/*/lib | paste -sd:)'
+export PYTHONPATH='$(dirname "$root")'\${PYTHONPATH:+:\$PYTHONPATH} LD_LIBRARY_PATH='$(ls -d "$venv"/lib/python3*/site-packages/nvidia/*/lib | paste -sd:)'
 exec '$venv/bin/python' -W ignore "\$@"
 END
 works || { echo "torch can't be imported, so the split is not tried: $(tail -1 "$here/why.txt")"; exit 77; }

@@ -15,7 +15,7 @@ import re
 import stat
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 __all__ = ["Action", "Exported", "Options", "Plan", "PlanError", "Stage", "load_plan", "parse_plan"]
 
@@ -288,14 +288,15 @@ def parse_plan(text: Union[str, bytes], where: str) -> Plan:
         raise PlanError(f"a plan of another version, '{schema[:40]}'", where, "upgrade mptune, or write the plan again with this version")
     if schema != _SCHEMA:
         raise PlanError(f"not a plan file: its schema is '{schema[:40]}'", where, "use a file that mptune tune or mptune plan wrote")
-    about = {"fingerprint": _fingerprint(file), "predicted": _predicted(file), "measured": _measured(file), "alternatives": []}
+    alternatives: list[tuple[str, Plan]] = []
     for entry in file.array("alternatives") if file.has("alternatives") else []:
         other = _Object(entry, "alternatives[]", where)
-        about["alternatives"].append((other.text("reason") if other.has("reason") else "", _plan(other.member("plan"), {})))
+        alternatives.append((other.text("reason") if other.has("reason") else "", _plan(other.member("plan"), {})))
+    about = {"fingerprint": _fingerprint(file), "predicted": _predicted(file), "measured": _measured(file), "alternatives": alternatives}
     return _plan(file.member("plan"), about)
 
 
-def _no_constant(name: str) -> None:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
@@ -307,7 +308,7 @@ class _Object:
         if not isinstance(value, dict):
             raise PlanError(f"{path or 'the file'} is not a JSON object", where, "use a file that mptune wrote")
 
-    def refuse(self, key: str, problem: str) -> None:
+    def refuse(self, key: str, problem: str) -> NoReturn:
         raise PlanError(f"{self.name(key)} {problem}", self.where, _CORRECT)
 
     def name(self, key: str) -> str:
@@ -325,9 +326,10 @@ class _Object:
         return _Object(self.at(key), self.name(key), self.where)
 
     def array(self, key: str) -> list[Any]:
-        if not isinstance(self.at(key), list):
+        value = self.at(key)
+        if not isinstance(value, list):
             self.refuse(key, "must be a list")
-        return self.at(key)
+        return value
 
     def _integer(self, key: str, value: Any, least: int, most: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool):

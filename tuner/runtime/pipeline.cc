@@ -68,7 +68,7 @@ Tensors joined(const std::vector<Tensors>& parts) {
   Tensors whole;
   for (std::size_t i = 0; i < parts.front().size(); ++i) {
     Tensors pieces;
-    for (const Tensors& part : parts) pieces.push_back(part.at(i).dim() == 0 ? part[i].unsqueeze(0) : part[i]);
+    for (const Tensors& part : parts) pieces.push_back((part.at(i).dim() == 0 ? part[i].unsqueeze(0) : part[i]).detach());
     whole.push_back(at::cat(pieces));
   }
   return whole;

@@ -1,0 +1,347 @@
+"""mptune.Pipeline against eager PyTorch, and what it says to bad input. Needs the package as it is built, and torch."""
+import copy
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import mptune
+import torch
+from plans import MICROBATCHES, eager_step, write_plan
+from torch import nn
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+DEVICES = tuple(f"cpu:{core}" for core in CORES)
+SAMPLES = 4
+BATCH = SAMPLES * MICROBATCHES
+
+
+def net():
+    return nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Linear(32, 4))
+
+
+def batch(seed=1):
+    torch.manual_seed(seed)
+    return torch.randn(BATCH, 16), torch.randint(4, (BATCH,))
+
+
+def loss_of(module, data, target):
+    return nn.functional.cross_entropy(module(data), target)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        self.middle = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, words):
+        return self.head(torch.tanh(self.middle(self.words(words)))).flatten(0, 1)
+
+
+@unittest.skipIf(len(CORES) < 2, "needs two cores")
+class PipelineTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        folder = tempfile.TemporaryDirectory(prefix="mptune-pipeline-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        torch.manual_seed(0)
+        cls.net = net()
+        cls.file, cls.plan = str(cls.folder / "net.pt2"), str(cls.folder / "net.plan.json")
+        mptune.export(cls.net, batch(), cls.file, loss=nn.functional.cross_entropy)
+        cls.layers = cls.layers_of(cls.file)
+        write_plan(cls.plan, cls.layers, SAMPLES, devices=DEVICES)
+
+    @staticmethod
+    def layers_of(file):
+        return len(mptune.models(file, progress=False).models[0].layers)
+
+    def pipeline(self, **options):
+        made = mptune.Pipeline(self.file, self.plan, **options)
+        self.addCleanup(made.close)
+        return made
+
+    def refused(self, words, call, *arguments, **options):
+        with self.assertRaises(mptune.Error) as caught:
+            call(*arguments, **options)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertTrue(caught.exception.what and caught.exception.where and caught.exception.remedy)
+        return caught.exception
+
+
+class Training(PipelineTest):
+    def assert_equal_training(self, module, file, plan, data, loss_of, make_optimizer, steps=20, exact=True):
+        """Losses and parameters in every bit, or else within rounding."""
+        agree = torch.equal if exact else torch.allclose
+        eager = copy.deepcopy(module)
+        eager_optimizer = make_optimizer(eager.parameters())
+        with mptune.Pipeline(file, plan) as pipeline:
+            optimizer = make_optimizer(pipeline.parameters())
+            for step in range(steps):
+                loss = pipeline.step(*data)
+                optimizer.step()
+                expected = eager_step(eager, loss_of, data, eager_optimizer)
+                self.assertTrue(agree(torch.tensor(loss), torch.tensor(expected)), f"step {step}: {loss}, {expected}")
+            trained = pipeline.state_dict()
+            for name, parameter in eager.named_parameters(remove_duplicate=False):
+                self.assertTrue(agree(trained[name], parameter), name)
+        self.assertFalse(torch.equal(next(eager.parameters()), next(module.parameters())), "it trained")
+
+    def test_equals_eager_torch(self):
+        for make in (lambda own: torch.optim.SGD(own, lr=0.1, momentum=0.9), lambda own: torch.optim.AdamW(own, lr=0.01)):
+            self.assert_equal_training(self.net, self.file, self.plan, batch(), loss_of, make)
+
+    def test_tied_weights(self):
+        """Eager PyTorch adds the gradients of both uses for each micro-batch, the pipeline those of each stage first."""
+        torch.manual_seed(0)
+        module, file, plan = Tied(), str(self.folder / "tied.pt2"), str(self.folder / "tied.plan.json")
+        words, target = torch.randint(11, (BATCH, 5)), torch.randint(11, (BATCH, 5))
+
+        def loss(output, target):
+            return nn.functional.cross_entropy(output, target.flatten())
+
+        mptune.export(module, (words, target), file, loss=loss)
+        layers = self.layers_of(file)
+        write_plan(plan, layers, SAMPLES, cut=layers - 1, devices=DEVICES)
+        self.assert_equal_training(module, file, plan, (words, target), lambda own, x, y: loss(own(x), y),
+                                   lambda own: torch.optim.SGD(own, lr=0.1), exact=False)
+        with mptune.Pipeline(file, plan) as pipeline:
+            state = pipeline.state_dict()
+            self.assertEqual(set(state), set(module.state_dict()))
+            self.assertEqual(state["head.weight"].data_ptr(), state["words.weight"].data_ptr())
+            changed = {**state, "head.weight": state["head.weight"] + 1}
+            self.refused(["head.weight", "words.weight", "one tensor"], pipeline.load_state_dict, changed)
+            changed.pop("words.weight")
+            pipeline.load_state_dict(changed)
+            self.assertTrue(torch.equal(pipeline.state_dict()["words.weight"], changed["head.weight"]))
+
+    def test_of_a_module_and_back(self):
+        module = copy.deepcopy(self.net)
+        data = batch()
+        with mptune.Pipeline(module, mptune.load_plan(self.plan), inputs=data, loss=nn.functional.cross_entropy) as pipeline:
+            optimizers = [torch.optim.Adam(pipeline.parameters(stage), lr=0.05) for stage in range(pipeline.num_stages)]
+            losses = []
+            for _ in range(10):
+                losses.append(pipeline.step(*data))
+                for optimizer in optimizers:
+                    optimizer.step()
+            self.assertLess(losses[-1], losses[0])
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(module.parameters(), self.net.parameters())), "the module is left as it was")
+            self.assertEqual(module.load_state_dict(pipeline.state_dict()).missing_keys, [])
+            loss, _ = pipeline.evaluate(data[0], data[1])
+            after = pipeline.step(*data)
+        self.assertLess(after, losses[-1])
+        self.assertGreater(loss, 0)
+
+    def test_gradients_replace_the_earlier_ones_or_add_to_them(self):
+        pipeline, data = self.pipeline(), batch()
+        pipeline.step(*data)
+        once = [parameter.grad.clone() for parameter in pipeline.parameters()]
+        pipeline.step(*data)
+        self.assertTrue(all(torch.equal(a, b.grad) for a, b in zip(once, pipeline.parameters())))
+        pipeline.step(*data, accumulate=True)
+        self.assertTrue(all(torch.allclose(2 * a, b.grad) for a, b in zip(once, pipeline.parameters())))
+
+    def test_clips_gradients_as_torch_does(self):
+        pipeline, data = self.pipeline(), batch()
+        pipeline.step(*data)
+        copies = [nn.Parameter(parameter.detach().clone()) for parameter in pipeline.parameters()]
+        for own, parameter in zip(copies, pipeline.parameters()):
+            own.grad = parameter.grad.clone()
+        norm = nn.utils.clip_grad_norm_(copies, 0.01).item()
+        self.assertAlmostEqual(pipeline.clip_gradients(0.01), norm, places=5)
+        for own, parameter in zip(copies, pipeline.parameters()):
+            torch.testing.assert_close(own.grad, parameter.grad)
+
+    def test_a_smaller_last_batch(self):
+        data = tuple(tensor[:6] for tensor in batch())
+        self.assertGreater(self.pipeline().step(*data), 0)
+
+    def test_callbacks(self):
+        pipeline, reports = self.pipeline(), []
+        pipeline.on_step(reports.append)
+        losses = [pipeline.step(*batch()) for _ in range(3)]
+        self.assertEqual([report.loss for report in reports], losses)
+        self.assertEqual([report.step for report in reports], [1, 2, 3])
+        self.assertTrue(all(report.seconds > 0 for report in reports))
+        pipeline.steps = 7
+        pipeline.step(*batch())
+        self.assertEqual(reports[-1].step, 8)
+
+    def test_other_threads_run_meanwhile(self):
+        """With the GIL held, a thread could not count while a step runs."""
+        counted, ended = [0], threading.Event()
+
+        def count():
+            while not ended.wait(0.001):
+                counted[0] += 1
+
+        pipeline = mptune.Pipeline("mlp:layers=6,width=1024", self.large_plan(), seed=1)
+        self.addCleanup(pipeline.close)
+        data = torch.randn(512, 10), torch.randn(512, 5)
+        pipeline.step(*data)
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        thread = threading.Thread(target=count)
+        thread.start()
+        sys.setswitchinterval(100)  # Python itself takes the GIL from nobody
+        for _ in range(5):
+            pipeline.step(*data)
+        seen = counted[0]
+        sys.setswitchinterval(interval)
+        ended.set()
+        thread.join()
+        self.assertGreater(seen, 5)
+
+    def large_plan(self):
+        path = str(self.folder / "large.plan.json")
+        write_plan(path, self.layers_of("mlp:layers=6,width=1024"), 512 // MICROBATCHES, devices=DEVICES)
+        return path
+
+
+class States(PipelineTest):
+    def test_names_and_order_are_the_modules(self):
+        pipeline = self.pipeline()
+        self.assertEqual(list(pipeline.state_dict()), list(self.net.state_dict()))
+        self.assertEqual([name for name, _ in pipeline.named_parameters()], [name for name, _ in self.net.named_parameters()])
+        self.assertEqual([name for name, _ in pipeline.named_buffers()], [name for name, _ in self.net.named_buffers()])
+        self.assertEqual(sum(len(pipeline.parameters(stage)) for stage in range(pipeline.num_stages)), len(pipeline.parameters()))
+
+    def test_loads_what_torch_saved(self):
+        torch.manual_seed(5)
+        other = net()
+        path = self.folder / "other.pt"
+        torch.save(other.state_dict(), path)
+        pipeline = self.pipeline()
+        self.assertEqual(pipeline.load_state_dict(torch.load(path)), ([], []))
+        first = loss_of(other, *batch())
+        self.assertAlmostEqual(pipeline.step(*batch()), sum(loss_of(other, *part).item() / MICROBATCHES for part in zip(
+            *(tensor.chunk(MICROBATCHES) for tensor in batch()))), places=6)
+        self.assertTrue(first.isfinite())
+
+    def test_bad_states_change_nothing(self):
+        pipeline, state = self.pipeline(), self.net.state_dict()
+        before = {name: value.clone() for name, value in pipeline.state_dict().items()}
+        lacking = {name: value + 1 for name, value in state.items() if name != "5.bias"}
+        self.refused(["'5.bias' is missing"], pipeline.load_state_dict, lacking)
+        self.refused(["'6.bias' is not in the model"], pipeline.load_state_dict, {**state, "6.bias": torch.ones(1)})
+        self.refused(["'5.bias' has the shape [3], the model's has [4]"], pipeline.load_state_dict,
+                     {**{name: value + 1 for name, value in state.items()}, "5.bias": torch.ones(3)})
+        self.assertTrue(all(torch.equal(value, before[name]) for name, value in pipeline.state_dict().items()))
+        keys = pipeline.load_state_dict({**lacking, "6.bias": torch.ones(1)}, strict=False)
+        self.assertEqual((keys.missing_keys, keys.unexpected_keys), (["5.bias"], ["6.bias"]))
+        self.assertTrue(torch.equal(pipeline.state_dict()["0.bias"], state["0.bias"] + 1))
+
+    def test_outputs_have_no_gradients(self):
+        file = str(self.folder / "outputs.pt2")
+        mptune.export(self.net, (batch()[0],), file)
+        plan = str(self.folder / "outputs.plan.json")
+        write_plan(plan, self.layers_of(file), SAMPLES, devices=DEVICES)
+        with mptune.Pipeline(file, plan, loss="cross_entropy") as pipeline:
+            data = torch.randn(3 * BATCH + 1 * SAMPLES, 16)
+            output = pipeline.forward(data)
+            self.assertEqual((output.shape, output.requires_grad), ((len(data), 4), False))
+            loss, same = pipeline.evaluate(*batch())
+        self.assertEqual(same.shape, (BATCH, 4))
+        self.assertAlmostEqual(loss, nn.functional.cross_entropy(same, batch()[1]).item(), places=5)
+
+
+class BadInput(PipelineTest):
+    def test_batches(self):
+        pipeline, (data, target) = self.pipeline(), batch()
+        self.refused(["Double", "Float", "input 0", ".to()"], pipeline.step, data.double(), target)
+        self.refused(["16"], pipeline.step, data[:, :3], target)
+        self.refused(["3 samples"], pipeline.step, data[:3], target)
+        self.refused(["3 inputs", "takes 2"], pipeline.step, (data, data, data), target)
+        self.refused([f"{2 * BATCH} samples"], pipeline.step, torch.cat([data, data]), torch.cat([target, target]))
+        self.refused(["0 samples"], pipeline.step, data[:0], target[:0])
+        error = self.refused(["out of bounds", "stage 1", "layer"], pipeline.step, data, target + 100)
+        self.assertIn("micro-batch", error.where)
+        with self.assertRaises(TypeError):
+            pipeline.step([[1.0, 2.0]], target)
+        self.assertGreater(pipeline.step(data, target), 0, "it goes on")
+
+    def test_models_and_plans(self):
+        self.refused(["net.missing.pt2"], mptune.Pipeline, "net.missing.pt2", self.plan)
+        self.refused(["missing.plan.json"], mptune.Pipeline, self.file, "missing.plan.json")
+        self.refused(["inputs="], mptune.Pipeline, self.net, self.plan)
+        self.refused(["nn.Module"], mptune.Pipeline, self.file, self.plan, loss=nn.functional.cross_entropy)
+        self.refused(["another model"], self.pipeline, strict=True)
+        wrong = str(self.folder / "wrong.plan.json")
+        write_plan(wrong, self.layers + 5, SAMPLES, devices=DEVICES)
+        self.refused(["layers"], mptune.Pipeline, self.file, wrong)
+        for text in ("", "{", '{"schema": "mptune.plan/99"}', json.dumps([1])):
+            pathlib.Path(wrong).write_text(text)
+            self.refused(["wrong.plan.json"], mptune.Pipeline, self.file, wrong)
+
+    def test_a_module_that_cannot_be_exported(self):
+        class Branch(nn.Linear):
+            def forward(self, data):
+                return super().forward(data * 2 if data.sum() > 0 else data)
+
+        self.refused(["torch.cond"], mptune.Pipeline, Branch(3, 3), self.plan, inputs=(torch.randn(4, 3),))
+
+    def test_stages(self):
+        for stage in (-1, 2):
+            self.refused([f"no stage {stage}", "0 to 1"], self.pipeline().parameters, stage)
+
+    def test_an_optimizer_of_the_module_itself(self):
+        module = copy.deepcopy(self.net)
+        with mptune.Pipeline(module, self.plan, inputs=batch(), loss=nn.functional.cross_entropy) as pipeline:
+            optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+            pipeline.step(*batch())
+            self.refused(["SGD", "pipeline.parameters()"], optimizer.step)
+            loss_of(module, *batch()).backward()
+            optimizer.step()  # trained by itself, which is the caller's business
+
+    def test_after_close(self):
+        pipeline = self.pipeline()
+        pipeline.close()
+        pipeline.close()
+        for call in (lambda: pipeline.step(*batch()), pipeline.parameters, pipeline.state_dict, lambda: pipeline.num_stages):
+            self.refused(["closed", "make another"], call)
+
+    def test_after_fork(self):
+        pipeline = self.pipeline()
+        pipeline.step(*batch())
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                pipeline.step(*batch())
+            except mptune.Error as error:
+                os.write(write, str(error).encode())
+            del pipeline
+            os._exit(0)
+        os.close(write)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        said = os.read(read, 1000).decode()
+        os.close(read)
+        self.assertIn("forked", said)
+        self.assertIn("spawn", said)
+        self.assertGreater(pipeline.step(*batch()), 0)
+
+    def test_another_torch(self):
+        """In a process of its own: the runtime is loaded once."""
+        script = "import mptune, torch; torch.__version__ = '2.9.1+cpu'; mptune.Pipeline('mlp', 'none')"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        self.assertIn(f"mptune was built for torch {torch.__version__.split('+')[0]}", done.stderr)
+        self.assertIn("pip install torch==", done.stderr)
+
+    def test_errors_are_pickled(self):
+        error = self.refused([], self.pipeline().parameters, 9)
+        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+
+
+if __name__ == "__main__":
+    unittest.main()
