@@ -9,15 +9,17 @@ A file that is cut short, of another kind or version, or whose redundant parts d
 """
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import stat
+import tempfile
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Optional, Union
+from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Union
 
-__all__ = ["Action", "Exported", "Options", "Plan", "PlanError", "Stage", "load_plan", "parse_plan"]
+__all__ = ["Action", "Exported", "Options", "Plan", "PlanError", "Stage", "TorchPipelining", "load_plan", "parse_plan"]
 
 _SCHEMA = "mptune.plan/1"
 _FAMILY = "mptune.plan/"
@@ -111,6 +113,15 @@ class Options:
 
 
 @dataclass(frozen=True)
+class TorchPipelining:
+    """A rank's part of a pipeline of torch.distributed.pipelining."""
+
+    stages: list[Any]  # PipelineStage; their modules' parameters are what this rank's optimizer trains: stage.submod
+    schedule: Any  # .step() trains a batch
+    lossy: list[str]  # what of the plan is not in it
+
+
+@dataclass(frozen=True)
 class Plan:
     """What load_plan returns. Sizes in samples; `actions` holds a row per device, in the order of `devices`."""
 
@@ -156,9 +167,24 @@ class Plan:
         self._need_modules("a split")
         return {stage.modules[0]: split_point for stage in self.stages[1:]}
 
-    def balance(self) -> list[int]:
-        """Layers of each stage, the form of torchgpipe."""
-        return [stage.last_layer - stage.first_layer for stage in self.stages]
+    def balance(self, model: Any = None) -> list[int]:
+        """Layers of each stage. With `model`, the torch.nn.Sequential that the plan was made for: how many of its children each stage has, the
+        form of torchgpipe. Raises PlanError where a stage begins inside a child."""
+        if model is None:
+            return [stage.last_layer - stage.first_layer for stage in self.stages]
+        self._need_modules("torchgpipe")
+        children = [name for name, _ in model.named_children()]
+        for name in (name for stage in self.stages for name in stage.modules):
+            if name.split(".")[0] not in children:
+                raise PlanError(f"the model has no module '{name}'", self.where, "give the torch.nn.Sequential that the plan was made for")
+        counts, at = [0] * len(self.stages), 0
+        for child in children:
+            stages = [i for i, stage in enumerate(self.stages) if any(f"{name}.".startswith(f"{child}.") for name in stage.modules)]
+            if len(stages) > 1:
+                raise PlanError(f"stage {stages[1]} begins inside '{child}'", self.where, "plan with --cuts at children of the Sequential")
+            at = stages[0] if stages else at  # one without a layer of its own, such as Flatten, stays with the one before
+            counts[at] += 1
+        return counts
 
     def schedule_csv(self) -> str:
         """The actions as torch.distributed.pipelining reads them: a row per device, a cell per action. Fused weight gradients, which it can't
@@ -166,6 +192,47 @@ class Plan:
         if self.options.fused_weights:
             warnings.warn("torch has no fused weight gradients: every micro-batch gets an action of its own", stacklevel=2)
         return "".join(",".join(str(one) for action in row for one in action.single()) + "\n" for row in self.actions)
+
+    def to_torch_pipelining(
+        self, model: Any, example_inputs: Sequence[Any], loss: Any, device: Any = None, group: Any = None
+    ) -> TorchPipelining:
+        """This rank's stages of torch.distributed.pipelining, and the plan's own schedule over them. All ranks of the process group `group`
+        call it, as many as the plan has devices; rank r is device r of plan.devices.
+
+            dist.init_process_group("gloo")
+            part = plan.to_torch_pipelining(model, (tokens[:plan.micro_batch_size],), loss)
+            part.schedule.step(tokens, target=target, losses=losses)    # tokens: where the first stage is; target, losses: where the last is
+
+        example_inputs: positional arguments of forward, of one micro-batch. loss: of the output and the target, a mean over samples.
+        device: torch's, where this rank computes; the CPU without. Needs torch 2.6 or newer. Raises PlanError for what it can't express."""
+        self._need_modules("torch.distributed.pipelining")
+        self._need_equal_sizes("torch.distributed.pipelining")
+        if any(len(stage.devices) > 1 for stage in self.stages):
+            raise PlanError("replicas have no form in a schedule of torch.distributed.pipelining", self.where, "plan with --replicas 1")
+        import torch
+        from torch import distributed
+        from torch.distributed.pipelining import SplitPoint, pipeline
+        from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+        ranks, rank = distributed.get_world_size(group), distributed.get_rank(group)
+        if ranks != len(self.devices):
+            raise PlanError(f"the plan has {len(self.devices)} devices, the process group {ranks} ranks", self.where,
+                            "start a rank for each device")
+        lossy = self.options.left_out()
+        if self._recomputes_all(lossy):
+            lossy.append("recomputation: wrap modules in torch.utils.checkpoint before the split")
+        pipe = pipeline(model, mb_args=tuple(example_inputs), split_spec=self.split_spec(SplitPoint.BEGINNING))
+        own = sorted({action.stage for action in self.actions[rank]})
+        stages = [pipe.build_stage(stage, device or torch.device("cpu"), group) for stage in own]
+        for stage in stages:  # torch 2.11 would send the first messages of neighbours on one rank, as in a V, to itself, which Gloo refuses
+            stage._get_init_p2p_neighbors_ops = functools.partial(_first_messages, stage._get_init_p2p_neighbors_ops, rank)
+        schedule = _PipelineScheduleRuntime(stages, self.n_microbatches, loss_fn=loss)
+        with tempfile.TemporaryDirectory() as folder:
+            rows = os.path.join(folder, "schedule.csv")
+            with open(rows, "w", encoding="ascii") as file:
+                file.write(self.schedule_csv())
+            schedule._load_csv(rows)
+        return TorchPipelining(stages, schedule, lossy)
 
     def to_torchtitan(self) -> Exported:
         """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). Raises PlanError for what torchtitan can't
@@ -253,6 +320,10 @@ class Plan:
         parts[0] = "E" + parts[0]
         parts[-1] += "L"
         return "|".join(re.sub("tt+", lambda run: f"t*{len(run.group())}", part) for part in parts)
+
+
+def _first_messages(all_of_stage: Any, rank: int) -> list[Any]:
+    return [message for message in all_of_stage() if message.group_peer != rank]
 
 
 def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:

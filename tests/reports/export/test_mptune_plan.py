@@ -54,6 +54,35 @@ class GoodPlans(PlanTest):
         self.assertEqual(plan.fingerprint["model"], "sha256:toy")
         self.assertGreaterEqual(plan.predicted["step_s"], plan.predicted["lower_bound_s"])
 
+    def test_balance_counts_the_children_of_a_sequential(self):
+        path = self.planned("--stages", "2", "--cuts", "2", "--schedule", "1f1b")
+        blocks = {f"net.block{i}": [f"{i}.linear", f"{i}.relu"] for i in range(6)}
+
+        def rename(value):
+            for stage in value["plan"]["stages"]:
+                stage["modules"] = [name for old in stage["modules"] for name in blocks[old]]
+                stage["first_module"] = stage["modules"][0]
+
+        class Sequential:
+            def __init__(self, *names):
+                self.names = names
+
+            def named_children(self):
+                return [(name, None) for name in self.names]
+
+        plan = mptune_plan.load_plan(self.changed(path, rename))
+        self.assertEqual(plan.balance(Sequential("0", "1", "flatten", "2", "3", "4", "5")), [3, 4])
+        with self.assertRaisesRegex(PlanError, "no module '5.linear'.*; give the torch.nn.Sequential"):
+            plan.balance(Sequential("0", "1", "2", "3", "4"))
+        with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net'.*; plan with --cuts"):
+            mptune_plan.load_plan(path).balance(Sequential("net"))
+
+    def test_torch_pipelining_takes_no_replicas(self):
+        """Before torch is imported."""
+        path = self.planned("--stages", "1", "--replicas", "2", "--microbatches", "4", "--schedule", "gpipe")
+        with self.assertRaisesRegex(PlanError, "replicas have no form.*; plan with --replicas 1"):
+            mptune_plan.load_plan(path).to_torch_pipelining(None, (), None)
+
     def test_fused_weight_gradients_become_single_ones_in_torchs_form(self):
         path = self.planned("--stages", "2", "--microbatches", "4", "--schedule", "1f1b")
 
