@@ -246,7 +246,7 @@ class Day:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10 ** 6))
-    parser.add_argument("--minutes", type=float, default=float(os.environ.get("MPTUNE_HOSTILE_MINUTES", "3")))
+    parser.add_argument("--minutes", type=float, default=float(os.environ.get("MPTUNE_HOSTILE_MINUTES", "2")))
     parser.add_argument("--round", type=int)
     parser.add_argument("--fault", choices=FAULTS)
     parser.add_argument("--command", choices=COMMANDS)
