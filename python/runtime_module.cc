@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,83 +60,24 @@ class BoundPipeline {
     bool strict = false;
   };
 
-  BoundPipeline(const std::string& model, const std::string& plan_path, const Choices& choices) {
-    const PlanFile file = load_plan(plan_path);
-    LoadedModel loaded = load_model(model, chosen(choices.input, file.training.input), choices.seed,
-                                    {chosen(choices.loss, file.training.loss), choices.data});
-    warnings_ = std::move(loaded.warnings);
-    extras_ = std::move(loaded.extras);
-    for (const NamedTensor& named : state_of(loaded.model)) names_.push_back(named.name);
-    inputs_ = loaded.model.sample().inputs;
-    PipelineOptions options;
-    options.link = parse_link(choices.link);
-    options.seed = choices.seed;
-    options.strict = choices.strict;
-    pipeline_ = std::make_unique<Pipeline>(std::move(loaded.model), file, options);
-  }
-
-  /// In a child made by fork() the pipeline's threads are not there to be joined.
-  ~BoundPipeline() {
-    if (forked()) (void)pipeline_.release();
-  }
-  BoundPipeline(const BoundPipeline&) = delete;
-  BoundPipeline& operator=(const BoundPipeline&) = delete;
-
-  void close() {
-    if (!forked()) pipeline_.reset();
-  }
-  [[nodiscard]] bool closed() const { return pipeline_ == nullptr; }
-
-  /// Loss and seconds.
-  std::pair<double, double> step(const Tensors& inputs, const std::optional<at::Tensor>& target, bool accumulate) {
-    return located("step", [&](Pipeline& pipeline) {
-      const Batch batch = checked(inputs, target);
-      const StepResult result = pipeline.step(batch.inputs, batch.target, accumulate ? Accumulate::yes : Accumulate::no);
-      return std::pair(result.loss, result.seconds);
-    });
-  }
-  Tensors forward(const Tensors& inputs) {
-    return located("forward", [&](Pipeline& pipeline) { return pipeline.forward(checked(inputs, std::nullopt).inputs); });
-  }
-  std::pair<double, Tensors> evaluate(const Tensors& inputs, const std::optional<at::Tensor>& target) {
-    return located("evaluate", [&](Pipeline& pipeline) {
-      const Batch batch = checked(inputs, target);
-      Evaluation found = pipeline.evaluate(batch.inputs, batch.target);
-      return std::pair(found.loss, std::move(found.outputs));
-    });
-  }
-
-  [[nodiscard]] NamedTensors parameters(std::optional<int> stage) {
-    Pipeline& pipeline = open();
-    return pairs_of(stage ? pipeline.named_parameters(checked(*stage)) : pipeline.named_parameters());
-  }
-  [[nodiscard]] NamedTensors buffers() { return pairs_of(open().named_buffers()); }
-  [[nodiscard]] NamedTensors unused() const { return pairs_of(extras_.unused); }
-  [[nodiscard]] const std::map<std::string, std::string>& tied() const { return extras_.tied; }
-  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
-  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-
-  [[nodiscard]] int num_stages() { return open().plan().num_stages(); }
-  [[nodiscard]] std::int64_t batch_size() { return open().plan().global_batch_size(); }
-  [[nodiscard]] std::int64_t steps() { return open().steps(); }
-  void set_steps(std::int64_t steps) { open().set_steps(steps); }
-  double gradient_norm() { return open().gradient_norm(); }
-  double clip_gradients(double most) { return open().clip_gradients(most); }
-
  private:
   static std::string chosen(const std::string& given, const std::string& of_the_plan) { return given.empty() ? of_the_plan : given; }
   [[nodiscard]] bool forked() const { return process_ != ::getpid(); }
 
-  Pipeline& open() {
+  /// Refuses what would hang or race.
+  template <class Call>
+  auto use(const Call& call) {
     if (forked())
       throw Error("this process was forked from the one that made the pipeline, whose threads stayed there", "Pipeline",
                   "make the pipeline after the fork, or start processes with the method 'spawn'");
+    const std::unique_lock lock(used_, std::try_to_lock);
+    if (!lock) throw Error("another thread is using the pipeline", "Pipeline", "use it from one thread at a time");
     if (!pipeline_) throw Error("the pipeline is closed", "Pipeline", "make another one");
-    return *pipeline_;
+    return call(*pipeline_);
   }
 
-  int checked(int stage) {
-    const int stages = num_stages();
+  static int checked(int stage, const Pipeline& pipeline) {
+    const int stages = pipeline.plan().num_stages();
     if (stage < 0 || stage >= stages)
       throw Error("there is no stage " + std::to_string(stage), "Pipeline.parameters", "pass 0 to " + std::to_string(stages - 1));
     return stage;
@@ -164,27 +106,106 @@ class BoundPipeline {
 
   /// What a layer throws says which stage and layer it was.
   template <class Call>
-  auto located(const char* call, const Call& what) -> decltype(what(open())) {
-    Pipeline& pipeline = open();
-    try {
-      return what(pipeline);
-    } catch (const Error&) {
-      throw;
-    } catch (const c10::OutOfMemoryError& error) {
-      throw Error(first_line(error.what_without_backtrace()), place(call),
-                  "use smaller micro-batches, recomputation, or a plan for less memory (mptune plan --memory)", ExitCode::infeasible);
-    } catch (const c10::Error& error) {
-      throw Error(first_line(error.what_without_backtrace()), place(call), kCheckInputs);
-    } catch (const std::exception& error) {
-      throw Error(first_line(error.what()), place(call), kCheckInputs);
-    }
+  auto located(const char* call, const Call& what) {
+    return use([&](Pipeline& pipeline) {
+      try {
+        return what(pipeline);
+      } catch (const Error&) {
+        throw;
+      } catch (const c10::OutOfMemoryError& error) {
+        throw Error(first_line(error.what_without_backtrace()), place(call),
+                    "use smaller micro-batches, recomputation, or a plan for less memory (mptune plan --memory)", ExitCode::infeasible);
+      } catch (const c10::Error& error) {
+        throw Error(first_line(error.what_without_backtrace()), place(call), kCheckInputs);
+      } catch (const std::exception& error) {
+        throw Error(first_line(error.what()), place(call), kCheckInputs);
+      }
+    });
   }
   [[nodiscard]] std::string place(const char* call) const {
     const std::string at = pipeline_->failed_at();
     return at.empty() ? std::string("Pipeline.") + call : at;
   }
 
+ public:
+  BoundPipeline(const std::string& model, const std::string& plan_path, const Choices& choices) {
+    const PlanFile file = load_plan(plan_path);
+    LoadedModel loaded = load_model(model, chosen(choices.input, file.training.input), choices.seed,
+                                    {chosen(choices.loss, file.training.loss), choices.data});
+    warnings_ = std::move(loaded.warnings);
+    extras_ = std::move(loaded.extras);
+    for (const NamedTensor& named : state_of(loaded.model)) names_.push_back(named.name);
+    inputs_ = loaded.model.sample().inputs;
+    PipelineOptions options;
+    options.link = parse_link(choices.link);
+    options.seed = choices.seed;
+    options.strict = choices.strict;
+    pipeline_ = std::make_unique<Pipeline>(std::move(loaded.model), file, options);
+  }
+
+  /// In a child made by fork() the pipeline's threads are not there to be joined.
+  ~BoundPipeline() {
+    if (forked()) (void)pipeline_.release();
+  }
+  BoundPipeline(const BoundPipeline&) = delete;
+  BoundPipeline& operator=(const BoundPipeline&) = delete;
+
+  void close() {
+    if (forked() || !pipeline_) return;
+    use([this](Pipeline&) { pipeline_.reset(); });
+  }
+
+  /// Loss and seconds.
+  std::pair<double, double> step(const Tensors& inputs, const std::optional<at::Tensor>& target, bool accumulate) {
+    return located("step", [&](Pipeline& pipeline) {
+      const Batch batch = checked(inputs, target);
+      const StepResult result = pipeline.step(batch.inputs, batch.target, accumulate ? Accumulate::yes : Accumulate::no);
+      return std::pair(result.loss, result.seconds);
+    });
+  }
+  Tensors forward(const Tensors& inputs) {
+    return located("forward", [&](Pipeline& pipeline) { return pipeline.forward(checked(inputs, std::nullopt).inputs); });
+  }
+  std::pair<double, Tensors> evaluate(const Tensors& inputs, const std::optional<at::Tensor>& target) {
+    return located("evaluate", [&](Pipeline& pipeline) {
+      const Batch batch = checked(inputs, target);
+      Evaluation found = pipeline.evaluate(batch.inputs, batch.target);
+      return std::pair(found.loss, std::move(found.outputs));
+    });
+  }
+
+  [[nodiscard]] NamedTensors parameters(std::optional<int> stage) {
+    return use([&](Pipeline& pipeline) {
+      return pairs_of(stage ? pipeline.named_parameters(checked(*stage, pipeline)) : pipeline.named_parameters());
+    });
+  }
+  [[nodiscard]] NamedTensors buffers() {
+    return use([](Pipeline& pipeline) { return pairs_of(pipeline.named_buffers()); });
+  }
+  [[nodiscard]] NamedTensors unused() const { return pairs_of(extras_.unused); }
+  [[nodiscard]] const std::map<std::string, std::string>& tied() const { return extras_.tied; }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+
+  [[nodiscard]] int num_stages() {
+    return use([](Pipeline& pipeline) { return pipeline.plan().num_stages(); });
+  }
+  [[nodiscard]] std::int64_t batch_size() {
+    return use([](Pipeline& pipeline) { return pipeline.plan().global_batch_size(); });
+  }
+  [[nodiscard]] std::int64_t steps() {
+    return use([](Pipeline& pipeline) { return pipeline.steps(); });
+  }
+  void set_steps(std::int64_t steps) {
+    use([&](Pipeline& pipeline) { pipeline.set_steps(steps); });
+  }
+  double clip_gradients(double most) {
+    return use([&](Pipeline& pipeline) { return pipeline.clip_gradients(most); });
+  }
+
+ private:
   std::unique_ptr<Pipeline> pipeline_;
+  std::mutex used_;
   StateExtras extras_;
   std::vector<std::string> names_, warnings_;
   std::vector<SampleTensor> inputs_;
@@ -208,7 +229,6 @@ PYBIND11_MODULE(_runtime, module) {
            Released(), py::kw_only(), py::arg("model"), py::arg("plan"), py::arg("input"), py::arg("loss"), py::arg("data"),
            py::arg("seed"), py::arg("link"), py::arg("strict"))
       .def("close", &BoundPipeline::close, Released())
-      .def("closed", &BoundPipeline::closed)
       .def("step", &BoundPipeline::step, Released())
       .def("forward", &BoundPipeline::forward, Released())
       .def("evaluate", &BoundPipeline::evaluate, Released())
@@ -222,6 +242,5 @@ PYBIND11_MODULE(_runtime, module) {
       .def("batch_size", &BoundPipeline::batch_size, Released())
       .def("steps", &BoundPipeline::steps, Released())
       .def("set_steps", &BoundPipeline::set_steps, Released())
-      .def("gradient_norm", &BoundPipeline::gradient_norm, Released())
       .def("clip_gradients", &BoundPipeline::clip_gradients, Released());
 }

@@ -65,6 +65,11 @@ class PipelineTest(unittest.TestCase):
     def layers_of(file):
         return len(mptune.models(file, progress=False).models[0].layers)
 
+    def large_plan(self):
+        path = str(self.folder / "large.plan.json")
+        write_plan(path, self.layers_of("mlp:layers=6,width=1024"), 512 // MICROBATCHES, devices=DEVICES)
+        return path
+
     def pipeline(self, **options):
         made = mptune.Pipeline(self.file, self.plan, **options)
         self.addCleanup(made.close)
@@ -203,12 +208,6 @@ class Training(PipelineTest):
         thread.join()
         self.assertGreater(seen, 5)
 
-    def large_plan(self):
-        path = str(self.folder / "large.plan.json")
-        write_plan(path, self.layers_of("mlp:layers=6,width=1024"), 512 // MICROBATCHES, devices=DEVICES)
-        return path
-
-
 class States(PipelineTest):
     def test_names_and_order_are_the_modules(self):
         pipeline = self.pipeline()
@@ -310,6 +309,21 @@ class BadInput(PipelineTest):
         pipeline.close()
         for call in (lambda: pipeline.step(*batch()), pipeline.parameters, pipeline.state_dict, lambda: pipeline.num_stages):
             self.refused(["closed", "make another"], call)
+
+    def test_two_threads_at_once(self):
+        pipeline = mptune.Pipeline("mlp:layers=6,width=1024", self.large_plan(), seed=1)
+        data = torch.randn(512, 10), torch.randn(512, 5)
+        thread = threading.Thread(target=lambda: [pipeline.step(*data) for _ in range(5)])
+        thread.start()
+        refused = None
+        while thread.is_alive() and refused is None:
+            try:
+                _ = pipeline.num_stages
+            except mptune.Error as error:
+                refused = error
+        thread.join()
+        pipeline.close()
+        self.assertIn("another thread", str(refused))
 
     def test_after_fork(self):
         pipeline = self.pipeline()
