@@ -274,6 +274,51 @@ class Plan:
             arguments += ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1"]
         return Exported(arguments, lossy)
 
+    def to_deepspeed(self) -> Exported:
+        """{"config": DeepSpeed's configuration, "pipeline_module": arguments of deepspeed.pipe.PipelineModule}, for a model whose layers are
+        those of the plan. Raises PlanError for what DeepSpeed can't express."""
+        self._need_equal_sizes("DeepSpeed")
+        ranks = self._ranks("DeepSpeed", in_a_v=False)
+        lossy = ["which device is which rank: start them in the order of plan.devices", *self.options.left_out()]
+        if ranks != len(self.stages):
+            raise PlanError("several stages per device have no form in DeepSpeed", self.where, "plan with one stage per device (--virtual 1)")
+        if self.schedule != "1f1b" and ranks > 1:
+            lossy.append(f"schedule {self.schedule}: DeepSpeed runs 1f1b")
+        uniform = len(set(self.balance())) == 1
+        if not uniform:
+            lossy.append(f"layers of the stages, {self.balance()}: DeepSpeed divides them by the number of parameters")
+        config: dict[str, Any] = {
+            "train_batch_size": self.global_batch_size, "train_micro_batch_size_per_gpu": self.micro_batch_size,
+            "gradient_accumulation_steps": self.n_microbatches // self.data_parallel_size,
+        }
+        if self.options.precision != "float32":
+            config[self.options.precision] = {"enabled": True}
+        recomputes = self._recomputes_all(lossy)
+        return Exported({"config": config, "pipeline_module": {
+            "num_stages": ranks, "partition_method": "uniform" if uniform else "parameters",
+            "activation_checkpoint_interval": 1 if recomputes else 0}}, lossy)
+
+    def to_accelerate(self) -> Exported:
+        """{module: device}, the device_map of accelerate.dispatch_model(), which runs one device at a time."""
+        self._need_modules("accelerate")
+        lossy = [f"schedule {self.schedule} and {self.n_microbatches} micro-batches: one device computes at a time", *self.options.left_out()]
+        if any(len(stage.devices) > 1 for stage in self.stages):
+            lossy.append("replicas: the first one of each stage is taken")
+        if self._recomputes_all(lossy):
+            lossy.append("recomputation: wrap modules in torch.utils.checkpoint")
+        places = {name: _torch_device(stage.devices[0]) for stage in self.stages for name in stage.modules}
+        split = {name for name, device in places.items() for other in places if other.startswith(f"{name}.") and places[other] != device}
+        return Exported({name: device for name, device in places.items() if name not in split}, lossy)
+
+    def _repr_html_(self) -> Optional[str]:
+        """In a notebook: the report of the plan, where the package mptune is installed."""
+        try:
+            import mptune
+        except ImportError:
+            return None
+        shown: str = mptune.report(self.where)._repr_html_()
+        return shown
+
     def _need_modules(self, what: str) -> None:
         if not all(stage.modules for stage in self.stages):
             raise PlanError(f"the plan names no modules, which {what} needs", self.where, "use a plan that mptune wrote for a model")
@@ -320,6 +365,12 @@ class Plan:
         parts[0] = "E" + parts[0]
         parts[-1] += "L"
         return "|".join(re.sub("tt+", lambda run: f"t*{len(run.group())}", part) for part in parts)
+
+
+def _torch_device(device: str) -> str:
+    """Its name in torch. A part of a GPU ("cuda:0/1of2") lies on that GPU; without their rank, those of several hosts are alike."""
+    name = device.rpartition("@")[2].partition("/")[0]
+    return name if name.startswith("cuda:") else "cpu"
 
 
 def _first_messages(all_of_stage: Any, rank: int) -> list[Any]:

@@ -77,6 +77,44 @@ class GoodPlans(PlanTest):
         with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net'.*; plan with --cuts"):
             mptune_plan.load_plan(path).balance(Sequential("net"))
 
+    def test_deepspeed(self):
+        plan = mptune_plan.load_plan(self.planned("--stages", "2", "--cuts", "3", "--microbatches", "4", "--schedule", "1f1b", "--recompute", "none"))
+        settings, lossy = plan.to_deepspeed()
+        self.assertEqual(settings["config"], {"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4})
+        self.assertEqual(settings["pipeline_module"],
+                         {"num_stages": 2, "partition_method": "uniform", "activation_checkpoint_interval": 0})
+        self.assertEqual(lossy, ["which device is which rank: start them in the order of plan.devices"])
+        plan = mptune_plan.load_plan(self.planned("--stages", "2", "--cuts", "2", "--microbatches", "4", "--schedule", "zb1p", "--recompute", "all"))
+        settings, lossy = plan.to_deepspeed()
+        self.assertEqual(settings["pipeline_module"], {"num_stages": 2, "partition_method": "parameters", "activation_checkpoint_interval": 1})
+        self.assertEqual([words.partition(":")[0] for words in lossy[1:]], ["schedule zb1p", "layers of the stages, [2, 4]"])
+        virtual = mptune_plan.load_plan(self.planned("--stages", "4", "--microbatches", "4", "--schedule", "interleaved"))
+        with self.assertRaisesRegex(PlanError, "several stages per device.*; plan with one stage per device"):
+            virtual.to_deepspeed()
+
+    def test_accelerate(self):
+        path = self.planned("--stages", "2", "--cuts", "2", "--microbatches", "4", "--schedule", "1f1b", "--recompute", "none")
+
+        def on_gpus(value):
+            plan = value["plan"]
+            plan["devices"] = ["cuda:0/2of2", "1@cuda:1"]
+            for stage, device in zip(plan["stages"], plan["devices"]):
+                stage["devices"] = [device]
+
+        self.assertEqual(set(mptune_plan.load_plan(path).to_accelerate().settings.values()), {"cpu"})
+        settings, lossy = mptune_plan.load_plan(self.changed(path, on_gpus)).to_accelerate()
+        self.assertEqual(list(settings.items())[1:3], [("net.block1", "cuda:0"), ("net.block2", "cuda:1")])
+        self.assertEqual(lossy, ["schedule 1f1b and 4 micro-batches: one device computes at a time"])
+
+        def nested(value):
+            on_gpus(value)
+            value["plan"]["stages"][0]["modules"] = ["net", "net.first"]
+            value["plan"]["stages"][0]["first_module"] = "net"
+
+        settings, _ = mptune_plan.load_plan(self.changed(path, nested)).to_accelerate()
+        self.assertNotIn("net", settings, "its modules lie on two devices")
+        self.assertEqual(settings["net.first"], "cuda:0")
+
     def test_torch_pipelining_takes_no_replicas(self):
         """Before torch is imported."""
         path = self.planned("--stages", "1", "--replicas", "2", "--microbatches", "4", "--schedule", "gpipe")
