@@ -110,8 +110,11 @@ class Trace(_File):
         homes = self._at([self._home(kind) for kind in self._kinds()], whats, "MPTUNE_EVENT")
         for table in (_KERNELS, *_TABLES.values()):
             times = self._times(table)
-            ranges = self._count("MPTUNE_RANGE") if table == "NVTX_EVENTS" else 0
-            self._put_times(events, homes == table, [one[ranges:] for one in times], table)
+            mine, first, behind = homes == table, 0, None
+            if table == "NVTX_EVENTS":  # after the ranges and the events: steps for other readers
+                first = self._count("MPTUNE_RANGE")
+                behind = first + int(mine.sum())
+            self._put_times(events, mine, [one[first:behind] for one in times], table)
         self._put_bytes(events, details)
         return events
 

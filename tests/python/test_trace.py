@@ -59,6 +59,26 @@ class Traces(PythonTest):
         self.assertEqual(ranges["start_ns"][0], 0)
         self.assertNotIn(700, ranges["start_ns"])
 
+    def test_steps_for_other_readers_are_no_events(self):
+        """They are written behind the ranges and the host events, where a device's thread has no ranges of steps."""
+        with mptune.Trace("trace.sqlite") as trace:
+            before = trace.events().tolist()
+        change("trace.sqlite", "INSERT INTO NVTX_EVENTS (start, end, eventType) VALUES (701, 801, 59)")
+        with mptune.Trace("trace.sqlite") as trace:
+            self.assertEqual(trace.events().tolist(), before)
+
+    def test_a_notebook_shows_the_report(self):
+        with mptune.Trace("trace.sqlite") as trace:
+            shown = trace._repr_html_()
+        self.assertTrue(shown.startswith("<iframe srcdoc="))
+        self.assertIn("&lt;svg", shown)
+        self.assertNotIn("<svg", shown, "escaped: the page's styles stay in its frame")
+        page = mptune.report("trace.sqlite")
+        page.save("page.html")
+        self.assertEqual(pathlib.Path("page.html").read_text(encoding="utf-8"), page.html)
+        self.assertLess(len(repr(page)), 80)
+        self.refused(["missing.sqlite"], mptune.report, "missing.sqlite")
+
     def test_events_agree_with_the_breakdown_of_the_program(self):
         profile = mptune.import_trace("trace.sqlite")
         with mptune.Trace("trace.sqlite") as trace:
