@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from mptune._error import Error
 
-_FOLDER = Path(__file__).resolve().parent
+_FOLDER = Path(__file__).absolute().parent  # not behind links: a build folder holds links to the sources
 
 
 def program() -> str:
