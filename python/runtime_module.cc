@@ -199,6 +199,15 @@ class BoundPipeline {
   void set_steps(std::int64_t steps) {
     use([&](Pipeline& pipeline) { pipeline.set_steps(steps); });
   }
+  [[nodiscard]] double loss_scale() {
+    return use([](Pipeline& pipeline) { return pipeline.loss_scale(); });
+  }
+  void set_loss_scale(double scale) {
+    use([&](Pipeline& pipeline) { pipeline.set_loss_scale(scale); });
+  }
+  bool unscale_gradients() {
+    return use([](Pipeline& pipeline) { return pipeline.unscale_gradients(); });
+  }
   double clip_gradients(double most) {
     return use([&](Pipeline& pipeline) { return pipeline.clip_gradients(most); });
   }
@@ -242,5 +251,8 @@ PYBIND11_MODULE(_runtime, module) {
       .def("batch_size", &BoundPipeline::batch_size, Released())
       .def("steps", &BoundPipeline::steps, Released())
       .def("set_steps", &BoundPipeline::set_steps, Released())
+      .def("loss_scale", &BoundPipeline::loss_scale, Released())
+      .def("set_loss_scale", &BoundPipeline::set_loss_scale, Released())
+      .def("unscale_gradients", &BoundPipeline::unscale_gradients, Released())
       .def("clip_gradients", &BoundPipeline::clip_gradients, Released());
 }

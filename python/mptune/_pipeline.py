@@ -154,6 +154,20 @@ class Pipeline:
                 held[name].copy_(value)
         return LoadedKeys(missing, unexpected)
 
+    @property
+    def loss_scale(self) -> float:
+        """What gradients are multiplied by, so that small ones do not vanish in fp16; the loss of step() is not. Set it for the next step."""
+        return self._own.loss_scale()
+
+    @loss_scale.setter
+    def loss_scale(self, scale: float) -> None:
+        self._own.set_loss_scale(scale)
+
+    def unscale_gradients(self) -> bool:
+        """Divides all gradients by the loss scale. False if one of them is not finite: leave the optimizers' step out then, and lower the
+        scale. Call it once after each step of a plan in fp16, before gradients are clipped."""
+        return self._own.unscale_gradients()
+
     def clip_gradients(self, most: float) -> float:
         """Scales all gradients so that their norm over all devices is at most `most`, and returns what it was, as
         torch.nn.utils.clip_grad_norm_ does."""

@@ -168,6 +168,32 @@ class Training(PipelineTest):
         for own, parameter in zip(copies, pipeline.parameters()):
             torch.testing.assert_close(own.grad, parameter.grad)
 
+    def test_scaled_gradients(self):
+        pipeline, data = self.pipeline(), batch()
+        loss = pipeline.step(*data)
+        plain = [parameter.grad.clone() for parameter in pipeline.parameters()]
+        self.assertEqual(pipeline.loss_scale, 1)
+        pipeline.loss_scale = 1024
+        self.assertEqual(pipeline.step(*data), loss, "the loss is not scaled")
+        self.assertTrue(all(torch.equal(1024 * a, b.grad) for a, b in zip(plain, pipeline.parameters())), "a power of two is exact")
+        self.assertTrue(pipeline.unscale_gradients())
+        self.assertTrue(all(torch.equal(a, b.grad) for a, b in zip(plain, pipeline.parameters())))
+        pipeline.parameters()[0].grad[0, 0] = float("inf")
+        self.assertFalse(pipeline.unscale_gradients())
+
+    def test_a_plan_in_bf16(self):
+        plan = str(self.folder / "bf16.plan.json")
+        about = json.loads(pathlib.Path(self.plan).read_text())
+        about["plan"]["options"] = {"precision": "bf16"}
+        pathlib.Path(plan).write_text(json.dumps(about))
+        data = batch()
+        with mptune.Pipeline(self.file, plan) as pipeline:
+            loss = pipeline.step(*data)
+            self.assertEqual({parameter.dtype for parameter in pipeline.parameters()}, {torch.float32})
+        expected = self.pipeline().step(*data)
+        self.assertNotEqual(loss, expected)
+        self.assertAlmostEqual(loss, expected, places=1)
+
     def test_a_smaller_last_batch(self):
         data = tuple(tensor[:6] for tensor in batch())
         self.assertGreater(self.pipeline().step(*data), 0)
