@@ -228,7 +228,6 @@ PYBIND11_MODULE(_runtime, module) {
   using mptune::BoundPipeline;
   using Released = py::call_guard<py::gil_scoped_release>;
   py::register_exception_translator(mptune::translate);
-  module.attr("torch_version") = TORCH_VERSION;
   // Destroyed without the GIL: threads of the pipeline take it to free tensors that Python has seen.
   py::class_<BoundPipeline, std::unique_ptr<BoundPipeline>>(module, "Pipeline", py::release_gil_before_calling_cpp_dtor())
       .def(py::init([](const std::string& model, const std::string& plan, const std::string& input, const std::string& loss,

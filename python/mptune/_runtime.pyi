@@ -3,8 +3,6 @@ from collections.abc import Sequence
 
 import torch
 
-torch_version: str
-
 class Pipeline:
     def __init__(
         self, *, model: str, plan: str, input: str, loss: str, data: str, seed: int, link: str, strict: bool
