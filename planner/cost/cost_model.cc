@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -243,8 +244,12 @@ std::vector<int> CostModel::device_indices(const std::vector<std::string>& names
 
 bool CostModel::in_host_memory(int device) const {
   if (!profile_.network.empty()) return false;  // hosts do not read each other's memory
-  const auto kind = class_kind(profile_.classes[class_of(device)].name);
+  const DeviceSpec::Kind kind = kind_of(device);
   return kind == DeviceSpec::Kind::cpu || kind == DeviceSpec::Kind::sleep;
+}
+
+DeviceSpec::Kind CostModel::kind_of(int device) const {
+  return class_kind(profile_.classes[class_of(device)].name);
 }
 
 std::size_t CostModel::class_of(int device) const {
@@ -307,19 +312,50 @@ double CostModel::optimizer_seconds(int device, int layer) const {
   return in_whole_ns(profile_.classes[class_of(device)].optimizer_seconds_per_byte * bytes);
 }
 
-int CostModel::summing_replicas(int first_device, int replicas) const {
-  return class_kind(profile_.classes[class_of(first_device)].name) == DeviceSpec::Kind::cuda ? 1 : replicas;
+bool CostModel::on_one_rank(std::span<const int> devices) const {
+  return std::ranges::all_of(devices, [&](int device) { return rank_of(device) == rank_of(devices.front()); });
+}
+
+std::vector<int> CostModel::summing_replicas(std::span<const int> devices) const {
+  if (!on_one_rank(devices)) return updating_replicas(devices);
+  std::vector<int> all(kind_of(devices.front()) == DeviceSpec::Kind::cuda ? 1 : devices.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+int CostModel::most_summing_replicas(int first_device, int replicas) const {
+  const bool ranks = std::ranges::any_of(ranks_, [&](int rank) { return rank != ranks_.front(); });
+  return !ranks && kind_of(first_device) == DeviceSpec::Kind::cuda ? 1 : replicas;
+}
+
+std::vector<int> CostModel::updating_replicas(std::span<const int> devices) const {
+  const bool on_paper = !profile_.network.empty();
+  std::set<int> ranks;
+  std::vector<int> updating;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    if (!on_paper && kind_of(devices[r]) != kind_of(devices.front())) return {0};
+    if (ranks.insert(rank_of(devices[r])).second || on_paper) updating.push_back(static_cast<int>(r));
+  }
+  return updating;
 }
 
 double CostModel::replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const {
-  double seconds = 0;
-  std::set<int> served{rank_of(devices.front())};
-  for (const int device : devices.subspan(1)) {
-    if (rank_of(device) == rank_of(devices.front())) continue;
-    seconds += copy_seconds(device, devices.front(), bytes);
-    if (served.insert(rank_of(device)).second) seconds += copy_seconds(devices.front(), device, bytes);
+  if (on_one_rank(devices)) return 0;
+  const std::vector<int> updating = updating_replicas(devices);
+  const std::int64_t part = bytes / std::ssize(updating);
+  double longest_s = 0;
+  for (const int own : updating) {
+    const int here = devices[as_index(own)];
+    std::set<int> served{rank_of(here)};
+    double seconds = 0;
+    for (const int device : devices) {
+      if (rank_of(device) == rank_of(here)) continue;
+      seconds += copy_seconds(device, here, part);
+      if (served.insert(rank_of(device)).second) seconds += copy_seconds(here, device, part);
+    }
+    longest_s = std::max(longest_s, seconds);
   }
-  return seconds;
+  return longest_s;
 }
 
 double CostModel::reduce_seconds(int device, int layer, int replicas, int summing) const {

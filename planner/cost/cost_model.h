@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/plan.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/profile.h"
 #include "profiler/trace/profile_tensors.h"
@@ -138,15 +139,22 @@ class CostModel {
   [[nodiscard]] double action_seconds(int device) const;
   [[nodiscard]] double step_seconds(int device) const;
   [[nodiscard]] double optimizer_seconds(int device, int layer) const;
-  /// How many of a stage's replicas add up the gradients, in parallel, each for an equal part of the parameters. The sum goes to the first
-  /// replica. All take part, unless the first is a GPU (of a class "cuda", "cuda/2"), which then does it alone.
-  [[nodiscard]] int summing_replicas(int first_device, int replicas) const;
+  /// Of a stage's replicas on these devices, those that add up the gradients, in parallel, each for an equal part of the parameters. On one
+  /// rank all take part, unless the first is a GPU (of a class "cuda", "cuda/2"), which then does it alone; of several ranks, those that
+  /// update the parameters. By position.
+  [[nodiscard]] std::vector<int> summing_replicas(std::span<const int> devices) const;
+  /// The most that there can be, the first on this device.
+  [[nodiscard]] int most_summing_replicas(int first_device, int replicas) const;
+  /// Of a stage's replicas on these devices, those that update the parameters: the first one of each rank, each with the whole sum; the
+  /// first one alone where devices are of two kinds, as their optimizers round differently. On paper, all. By position.
+  [[nodiscard]] std::vector<int> updating_replicas(std::span<const int> devices) const;
   /// Seconds that this takes one of the `summing` replicas, `device`, for one layer, including the refresh of the replicas' parameters; in
   /// whole nanoseconds. It cannot see: copies of gradients and parameters between the memories of GPUs.
   [[nodiscard]] double reduce_seconds(int device, int layer, int replicas, int summing) const;
-  /// Seconds of a stage's messages between ranks: gradients of replicas on other ranks than the first replica's come to that one, which
-  /// then sums alone, and each of these ranks gets `bytes` of parameters back; one message after another. 0 where all replicas are of one
-  /// rank.
+  /// Seconds that a stage's messages between ranks take the busiest of these, one message after another; 0 where all replicas are of one
+  /// rank. `bytes`: of the parameters, and of their gradients. Of R ranks that update the parameters each gets one of R parts of the
+  /// gradients of all replicas elsewhere, and sends its sum to the others. If one alone updates them, it gets all gradients, and sends the
+  /// parameters to each of the other ranks.
   [[nodiscard]] double replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const;
 
   /// Bytes of the parameters of layers [first, last) in one stage: those that several of them share count once.
@@ -241,6 +249,8 @@ class CostModel {
   [[nodiscard]] const HostCopies& host_copies(int device, bool to_host) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
+  [[nodiscard]] DeviceSpec::Kind kind_of(int device) const;
+  [[nodiscard]] bool on_one_rank(std::span<const int> devices) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
   void add_fused(int device, int layer, int samples, SplitMemory& memory) const;
 

@@ -113,7 +113,7 @@ void CostModel::add_loads() {
   const int devices = static_cast<int>(profile_.devices.size());
   for (int d = 0; d < devices; ++d) {
     double device_s = 0;
-    for (int layer = 0; layer < layers(); ++layer) device_s += reduce_seconds(d, layer, devices, summing_replicas(d, devices));
+    for (int layer = 0; layer < layers(); ++layer) device_s += reduce_seconds(d, layer, devices, 1);
     sum_s = std::max(sum_s, device_s);
   }
   fixed_.seconds += update_s_per_byte * static_cast<double>(parameters) + sum_s;

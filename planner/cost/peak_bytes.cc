@@ -87,16 +87,14 @@ class DevicePeak {
     contents_.communication_buffer_bytes += buffers.most();
   }
 
-  // Parameters, the optimizer's state (on the first replica only, unless all update their own) and buffers, with every micro-batch's
-  // statistics until the end of the step; the samples on stages that read inputs of the model.
+  // Parameters, the optimizer's state (on the replicas that update them) and buffers, with every micro-batch's statistics until the end of
+  // the step; the samples on stages that read inputs of the model.
   void add_owned(int s) {
     const std::int64_t parameters = parameters_bytes(s);
-    const int first_replica = stage(s).devices.front();
-    if (!shares_memory_with(first_replica)) contents_.parameters_bytes += parameters;
-    if (first_replica == row_.device() || !cost_.profile().network.empty())
+    if (!shares_memory_with_earlier_replica(s)) contents_.parameters_bytes += parameters;
+    if (updates(s))
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
-    if (first_replica == row_.device() && cost_.in_host_memory(index_))
-      contents_.communication_buffer_bytes += parameters * ranks_served(s);
+    contents_.communication_buffer_bytes += messages_between_ranks(s, parameters);
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
@@ -109,12 +107,36 @@ class DevicePeak {
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
   }
 
-  /// Other ranks with replicas of the stage: in host memory its parameters lie in a message to each, and so do the gradients that come
-  /// back.
-  [[nodiscard]] std::int64_t ranks_served(int s) const {
+  /// Indices in the profile.
+  [[nodiscard]] std::vector<int> replicas(int s) const {
+    std::vector<int> indices;
+    for (const int device : stage(s).devices) indices.push_back(cost_.device_index(plan_.devices[as_index(device)]));
+    return indices;
+  }
+
+  [[nodiscard]] bool updates(int s) const {
+    return std::ranges::any_of(cost_.updating_replicas(replicas(s)), [&](int r) { return stage(s).devices[as_index(r)] == row_.device(); });
+  }
+
+  /// What lies in messages at the end of a step. Of R ranks that update the parameters each has R - 1 parts of its gradients on the way to
+  /// the others, one that has come, and its part of the sum on the way to each; on a rank's further replicas the first of these alone. If
+  /// one rank updates them, it has the parameters on the way to each of the others, and these have their gradients. Messages of a GPU lie
+  /// in host memory, but for a sum that begins with gradients of another rank.
+  [[nodiscard]] std::int64_t messages_between_ranks(int s, std::int64_t parameters) const {
     std::set<int> ranks;
-    for (const int device : stage(s).devices) ranks.insert(cost_.rank_of(cost_.device_index(plan_.devices[as_index(device)])));
-    return static_cast<std::int64_t>(ranks.size()) - 1;
+    for (const int device : replicas(s)) ranks.insert(cost_.rank_of(device));
+    const auto others = static_cast<std::int64_t>(ranks.size()) - 1;
+    if (others == 0 || !cost_.profile().network.empty()) return 0;
+    const bool alone = cost_.updating_replicas(replicas(s)).size() == 1;
+    const std::int64_t part = (parameters + others) / (others + 1);
+    if (!cost_.in_host_memory(index_)) return updates(s) && !alone && stage(s).devices.front() != row_.device() ? part : 0;
+    if (alone) return updates(s) ? parameters * others : parameters;
+    return updates(s) ? (2 * others + 1) * part : others * part;
+  }
+
+  [[nodiscard]] bool shares_memory_with_earlier_replica(int s) const {
+    const std::vector<int>& devices = stage(s).devices;
+    return std::any_of(devices.begin(), std::ranges::find(devices, row_.device()), [&](int other) { return shares_memory_with(other); });
   }
 
   [[nodiscard]] bool shares_memory_with(int other) const {

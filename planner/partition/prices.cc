@@ -60,9 +60,10 @@ Prices::Slot Prices::make_slot(const Operation& operation, bool output) {
   if (operation.phase == Phase::optimizer) {
     slot.layers = sums(Kind::optimizer, device, 1);
   } else if (operation.phase == Phase::reduce) {
-    const std::vector<int>& replicas = problem_.stages[as_index(slot.stage)];
+    std::vector<int> replicas;
+    for (const int replica : problem_.stages[as_index(slot.stage)]) replicas.push_back(devices_[as_index(replica)]);
     const int number = static_cast<int>(replicas.size());
-    const bool alone = cost_.summing_replicas(devices_[as_index(replicas.front())], number) == 1;
+    const bool alone = cost_.summing_replicas(replicas).size() == 1;
     slot.layers = sums(alone ? Kind::reduce_alone : Kind::reduce, device, number);
   } else {
     slot.layers = sums(kind_of(operation.kind), device, problem_.microbatch_sizes[as_index(operation.microbatch)]);

@@ -202,7 +202,7 @@ const std::vector<double>& FamilyBound::end_sums(const std::vector<int>& devices
   for (int layer = 0; is_new && layer < cost_.layers(); ++layer) {
     double least = std::numeric_limits<double>::infinity();
     for (const int device : devices) {
-      const int summing = cost_.summing_replicas(device, replicas);
+      const int summing = cost_.most_summing_replicas(device, replicas);
       const double reduce_s = replicas > 1 ? cost_.reduce_seconds(device, layer, replicas, summing) : 0;
       least = std::min(least, reduce_s + cost_.optimizer_seconds(device, layer));
     }

@@ -378,17 +378,22 @@ class Lister {
     const int replicas = static_cast<int>(devices.size());
     if (replicas < 2) return;
     if (!groups_.empty()) return list_all_reduce(s);
-    std::vector<int> of_profile;
-    for (const int device : devices) of_profile.push_back(devices_[as_index(device)]);
+    const std::vector<int> of_profile = replicas_in_profile(s);
     const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
     const std::int64_t messages = to_ns(cost_.replica_messages_seconds(of_profile, bytes));
-    const int summing = messages > 0 ? 1 : cost_.summing_replicas(of_profile.front(), replicas);
-    for (int r = 0; r < summing; ++r) {
-      const int device = devices[as_index(r)];
-      add_end(EventKind::reduce, Phase::reduce, s, device, messages + sum_of_layers(s, [&](int layer) {
-                                                             return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, summing);
-                                                           }));
+    const std::vector<int> summing = cost_.summing_replicas(of_profile);
+    for (const int r : summing) {
+      const auto seconds = [&](int layer) {
+        return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size()));
+      };
+      add_end(EventKind::reduce, Phase::reduce, s, devices[as_index(r)], messages + sum_of_layers(s, seconds));
     }
+  }
+
+  std::vector<int> replicas_in_profile(int s) const {
+    std::vector<int> of_profile;
+    for (const int device : stage(s).devices) of_profile.push_back(devices_[as_index(device)]);
+    return of_profile;
   }
 
   // On paper every replica sums, and updates its own parameters.
@@ -399,9 +404,8 @@ class Lister {
   }
 
   void list_updates(int s) {
-    const std::size_t updating = groups_.empty() ? 1 : stage(s).devices.size();
-    for (std::size_t r = 0; r < updating; ++r) {
-      const int device = stage(s).devices[r];
+    for (const int r : cost_.updating_replicas(replicas_in_profile(s))) {
+      const int device = stage(s).devices[as_index(r)];
       add_end(EventKind::optimizer, Phase::optimizer, s, device,
               sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));
     }

@@ -55,7 +55,13 @@ class ThreadRanks {
   /// Of those messages.
   [[nodiscard]] std::int64_t sent_bytes() {
     const std::lock_guard lock(mutex_);
-    return sent_bytes_;
+    std::int64_t bytes = 0;
+    for (const auto& [rank, sent] : sent_bytes_) bytes += sent;
+    return bytes;
+  }
+  [[nodiscard]] std::int64_t sent_bytes_of(int rank) {
+    const std::lock_guard lock(mutex_);
+    return sent_bytes_[rank];
   }
 
  private:
@@ -67,7 +73,7 @@ class ThreadRanks {
     void send(int to, int tag, at::Tensor bytes) override {
       const std::lock_guard lock(all_.mutex_);
       ++all_.sent_;
-      all_.sent_bytes_ += static_cast<std::int64_t>(bytes.nbytes());
+      all_.sent_bytes_[number_] += static_cast<std::int64_t>(bytes.nbytes());
       all_.messages_[{number_, to, tag}].push_back(std::move(bytes));
       all_.changed_.notify_all();
     }
@@ -118,7 +124,7 @@ class ThreadRanks {
   std::optional<Error> why_;
   int by_ = -1;
   int sent_ = 0;
-  std::int64_t sent_bytes_ = 0;
+  std::map<int, std::int64_t> sent_bytes_;  ///< by rank
 };
 
 }  // namespace mptune::testing

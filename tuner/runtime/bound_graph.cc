@@ -1,5 +1,7 @@
 #include "tuner/runtime/bound_graph.h"
 
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -8,6 +10,7 @@
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "profiler/device/device_list.h"
 #include "tuner/runtime/capabilities.h"
 
@@ -56,6 +59,23 @@ std::map<std::string, std::vector<int>> stages_of_tied(const Model& model, const
   return by_name;
 }
 
+std::string name_of(DeviceSpec::Kind kind) {
+  switch (kind) {
+    case DeviceSpec::Kind::cpu:
+      return "a CPU";
+    case DeviceSpec::Kind::cuda:
+      return "a GPU";
+    case DeviceSpec::Kind::sleep:
+      return "a sleeping device";
+  }
+  return "";
+}
+
+std::string how_it_rounds(const Device& device) {
+  return device.spec().kind == DeviceSpec::Kind::cuda ? device.description().description
+                                                      : name_of(device.spec().kind) + " with " + at::get_cpu_capability();
+}
+
 void mark_ends(std::vector<BoundAction>& row) {
   std::set<const StageReplica*> begun, marked;
   for (BoundAction& bound : row) bound.begins_replica = begun.insert(bound.stage).second;
@@ -76,7 +96,8 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
     throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
-  check_kinds();
+  trained_alike_.assign(plan_.stages.size(), true);
+  find_trained_alike();
   const profiler::ModelFlow flow(model.layers());
   stage_links_ = stage_links(flow, plan_.stages);
   tensors_ = stage_tensors(flow, plan_.stages);
@@ -104,13 +125,35 @@ BoundGraph::~BoundGraph() {
   for (Replicas& replicas : stages_) replicas.clear();
 }
 
-// Optimizers of a CPU and of a GPU round differently: what ranks train alike would drift apart, step by step.
-void BoundGraph::check_kinds() const {
-  for (int s = 0; s < plan_.num_stages(); ++s)
-    for (const int d : plan_.stages[as_index(s)].devices)
-      if (all_reduces(s) && device(d).spec().kind != device(plan_.stages[as_index(s)].devices[0]).spec().kind)
-        throw Error("stage " + std::to_string(s) + " is trained on devices of two kinds, which round differently", device(d).name(),
-                    "give --reduce ordered, or replicas on devices of one kind");
+// Optimizers of a CPU and of a GPU round differently, and so do those of CPUs with other vector instructions: what ranks train alike would
+// drift apart, step by step. Kinds are known without the other ranks.
+void BoundGraph::find_trained_alike() {
+  std::vector<std::string> own, kinds;
+  for (const auto& device : devices_) {
+    kinds.push_back(name_of(device->spec().kind));
+    own.push_back(is_here(static_cast<int>(own.size())) ? how_it_rounds(*device) : "");
+  }
+  compare_replicas(kinds);
+  if (!ranks_) return;
+  const std::vector<std::string> of_ranks = ranks_->exchange_texts(kTagOfConnections, join(own, "\n"));
+  std::vector<std::string> all;
+  for (std::size_t d = 0; d < devices_.size(); ++d) all.push_back(split(of_ranks.at(as_index(devices_[d]->spec().rank)), '\n').at(d));
+  compare_replicas(all);
+}
+
+/// `how` each device rounds.
+void BoundGraph::compare_replicas(const std::vector<std::string>& how) {
+  for (int s = 0; s < plan_.num_stages(); ++s) {
+    const std::vector<int>& devices = plan_.stages[as_index(s)].devices;
+    const std::string& first = how[as_index(devices[0])];
+    const auto other = std::ranges::find_if(devices, [&](int d) { return how[as_index(d)] != first; });
+    if (other == devices.end()) continue;
+    if (all_reduces(s))
+      throw Error(
+          "stage " + std::to_string(s) + " is trained on devices that round differently: " + first + " and " + how[as_index(*other)],
+          device(*other).name(), "give --reduce ordered, or replicas on devices of one kind");
+    trained_alike_[as_index(s)] = false;
+  }
 }
 
 // Threads that share a core never spin: they would delay what they wait for. Sleeping devices have no cores of their own: the kernel wakes
@@ -235,14 +278,14 @@ int BoundGraph::device_of(const StageReplica& replica) const {
 
 StageReplica* BoundGraph::trained(int stage) const {
   const Replicas& all = stages_.at(as_index(stage));
-  if (reduce_ == Reduce::ordered) return all[0].get();
+  if (!trained_alike_[as_index(stage)]) return all[0].get();
   const auto here = std::ranges::find_if(all, [](const auto& replica) { return replica != nullptr; });
   return here == all.end() ? nullptr : here->get();
 }
 
 std::vector<int> BoundGraph::ranks_training(int stage) const {
   std::vector<int> ranks{rank_of(stage, 0)};
-  if (reduce_ == Reduce::ordered) return ranks;
+  if (!trained_alike_[as_index(stage)]) return ranks;
   for (const int d : plan_.stages[as_index(stage)].devices)
     if (std::ranges::find(ranks, rank_of(d)) == ranks.end()) ranks.push_back(rank_of(d));
   return ranks;

@@ -115,13 +115,15 @@ class BoundGraph {
   /// The first replica of a stage. Requires: it is here.
   [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
   [[nodiscard]] bool has_first(int stage) const { return replicas(stage)[0] != nullptr; }
-  /// The replica of a stage that is trained here, from which others are refreshed: the first one; with Reduce::all_reduce the first one
-  /// here. Null: none.
+  /// The replica of a stage that is trained here, from which others are refreshed: the first one here, or the first one of all where
+  /// replicas on other ranks would be trained differently. Null: none.
   [[nodiscard]] StageReplica* trained(int stage) const;
   [[nodiscard]] bool is_trained(const StageReplica& replica) const { return trained(replica.stage()) == &replica; }
   /// Ranks that train a stage, that of its first replica in front. With several each has all its gradients and statistics after a step.
   [[nodiscard]] std::vector<int> ranks_training(int stage) const;
-  [[nodiscard]] bool all_reduces(int stage) const { return ranks_training(stage).size() > 1; }
+  [[nodiscard]] bool several_train(int stage) const { return ranks_training(stage).size() > 1; }
+  /// Whether these ranks all-reduce the gradients of a stage, in place of summing them in order.
+  [[nodiscard]] bool all_reduces(int stage) const { return reduce_ == Reduce::all_reduce && several_train(stage); }
   /// The rank that has a replica.
   [[nodiscard]] int rank_of(int stage, int replica) const { return rank_of(plan_.stages[as_index(stage)].devices[as_index(replica)]); }
   [[nodiscard]] int device_of(const StageReplica& replica) const;
@@ -172,7 +174,8 @@ class BoundGraph {
   void recover();
 
  private:
-  void check_kinds() const;
+  void find_trained_alike();
+  void compare_replicas(const std::vector<std::string>& how);
   /// Whether waiting threads may keep their cores: all devices' and `others` more have one each.
   [[nodiscard]] bool threads_may_spin(std::size_t others) const;
   /// Threads of lanes.
@@ -208,6 +211,7 @@ class BoundGraph {
   std::optional<RankStreams> ranks_;
   int rank_ = 0;
   Reduce reduce_;
+  std::vector<char> trained_alike_;  ///< by stage: every rank that has replicas trains it, as optimizers on its devices round alike
   std::int64_t shapes_ = 0;
   std::vector<StageLink> stage_links_;
   std::vector<StageTensors> tensors_;
@@ -226,7 +230,7 @@ class BoundGraph {
   std::vector<std::vector<BoundAction>> rows_;
   std::optional<DirectLinks> direct_;  ///< between ranks
   std::vector<MomentPtr> callers_;     ///< per device: the end of the work that the calling thread queued on it before for_devices() began
-  std::optional<RankWatch> watch_;  ///< where there are direct links
+  std::optional<RankWatch> watch_;     ///< where there are direct links
 };
 
 }  // namespace mptune::tuner

@@ -51,11 +51,12 @@ struct PipelineOptions {
 /// the backward, weights of products are summed in the order of the W, all others in that of the I. One thread drives it; every other
 /// thread is owned and joined by this object.
 ///
-/// With options.ranks each process makes a pipeline of the same model, plan and options, with the same batches. It trains the stages whose
-/// first device it has; with Reduce::all_reduce, all stages of which it has a replica, with the same bits on devices of one kind.
-/// on_stages() visits these alone. Results of Reduce::all_reduce equal the others within rounding. Every rank calls the same functions in
-/// the same order; step(), forward(), evaluate(), gradient_norm(), clip_gradients(), unscale_gradients() and copy_state_to() wait for each
-/// other and return the same on all of them. An error on one rank ends the pipelines of all: theirs says why.
+/// With options.ranks each process makes a pipeline of the same model, plan and options, with the same batches. It trains the stages of
+/// which it has a replica, with the same bits on every rank; where replicas are on devices that round differently (a CPU and a GPU, GPUs of
+/// two models, CPUs with other vector instructions), the rank of the first replica alone trains the stage. on_stages() visits the stages
+/// that a rank trains. Results of Reduce::all_reduce equal the others within rounding. Every rank calls the same functions in the same
+/// order; step(), forward(), evaluate(), gradient_norm(), clip_gradients(), unscale_gradients() and copy_state_to() wait for each other and
+/// return the same on all of them. An error on one rank ends the pipelines of all: theirs says why.
 class Pipeline {
  public:
   /// Copies the model's layers to their devices, 4-d parameters in the plan's memory format. Throws Error: a plan that does not fit the

@@ -10,7 +10,7 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr int kKinds = 5;  // of Of
+constexpr int kKinds = 6;  // of Of
 constexpr const char* kWaiting = "waiting for another rank";
 
 Tensors host_tensors(const Tensors& tensors) {

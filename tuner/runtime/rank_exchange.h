@@ -17,7 +17,7 @@ class RankExchange {
   explicit RankExchange(BoundGraph& graph);
 
   /// What travels between ranks that have replicas of a stage.
-  enum class Of { parameters, buffers, gradients, statistics, which_gradients };
+  enum class Of { parameters, buffers, gradients, sums, statistics, which_gradients };
   void send(Of what, int stage, int replica, int to, const Tensors& tensors);
   [[nodiscard]] Tensors receive(Of what, int stage, int replica, int from);
 

@@ -40,7 +40,7 @@ int StepRunner::share_of(const StageReplica& replica) const {
 }
 
 void StepRunner::end_replica(StageReplica& replica) {
-  if (graph_.all_reduces(replica.stage()) && replica.has_batch_statistics()) share_statistics(replica);
+  if (graph_.several_train(replica.stage()) && replica.has_batch_statistics()) share_statistics(replica);
   StageEnd& end = ends_[as_index(replica.stage())];
   // A GPU's thread is ahead of its work. Nobody waits: other devices start to read after this moment.
   if (end.computed.size() > 1) end.computed[as_index(replica.replica())] = graph_.device(graph_.device_of(replica)).now();
@@ -85,8 +85,7 @@ bool StepRunner::finish_share(StageReplica& replica) {
   if (!wait_unless_failed(device, [&] { return end.running == 0; })) return false;
   if (replicas.size() > 1) {
     after(device, end.computed);
-    sum_replicas(replica, shares);
-    if (graph_.all_reduces(replica.stage())) all_reduce(replica);
+    sum_gradients(replica, shares);
   }
   if (replica.has_batch_statistics()) {
     if (exchange_) receive_statistics(replica);
@@ -95,6 +94,13 @@ bool StepRunner::finish_share(StageReplica& replica) {
   if (!tied_.empty()) end.finished[as_index(replica.replica())] = graph_.device(device).now();
   if (--end.shares_left == 0) graph_.ring_all();
   return true;
+}
+
+void StepRunner::sum_gradients(StageReplica& replica, int shares) {
+  if (!graph_.several_train(replica.stage())) return sum_replicas(replica, shares);
+  if (!graph_.all_reduces(replica.stage())) return sum_shares(replica);
+  sum_replicas(replica, shares);
+  all_reduce(replica);
 }
 
 void StepRunner::after(int device, const std::vector<MomentPtr>& moments) {

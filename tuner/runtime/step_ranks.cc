@@ -1,13 +1,16 @@
-// What a step of several ranks exchanges beside the messages of its stages. Before the first actions, where stages have replicas or weights
-// are tied, and after the last ones:
+// What a step of several ranks exchanges beside the messages of its stages. Every rank that has replicas of a stage trains it, with the sum
+// of all their gradients. Each of R such ranks adds up one of R parts of every gradient, in order of the replicas, here with R = 2:
 //
-//     rank of the first replica     update, parameters --->                     <--- gradients, statistics of the others; sum
-//     rank of another replica                         ---> forwards, backwards ---> gradients, statistics
-//     all                                                                       losses of the micro-batches <---> all
+//     rank 0     update ---> forwards, backwards ---> gradients' 2nd half -->   <-- their 1st half; sum of it -->   <-- sum of the 2nd
+//     rank 1     update ---> forwards, backwards ---> gradients' 1st half -->   <-- their 2nd half; sum of it -->   <-- sum of the 1st
+//     both                                            statistics of batch norms, and then losses of the micro-batches <---> all ranks
 //
-// With Reduce::all_reduce every rank that has replicas trains the stage:
+// With Reduce::all_reduce each sums its own replicas' gradients, and an all-reduce adds these sums.
 //
-//     each of these ranks           update ---> forwards, backwards ---> statistics <---> all of them; own sum, all-reduce
+// Where devices would not train it alike (BoundGraph), the rank of the first replica does it for all:
+//
+//     rank of the first replica     update, parameters --->                          <--- gradients, statistics of the others; sum
+//     rank of another replica                          ---> forwards, backwards ---> gradients, statistics
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -19,6 +22,50 @@
 namespace mptune::tuner {
 
 namespace {
+
+/// Part `share` of `shares` of a gradient: some of its rows, maybe none.
+at::Tensor rows_of(const at::Tensor& gradient, int share, int shares) {
+  if (!gradient.defined() || shares == 1) return gradient;
+  const at::Tensor rows = gradient.dim() > 0 ? gradient : gradient.view({1});
+  const std::int64_t first = rows.size(0) * share / shares, end = rows.size(0) * (share + 1) / shares;
+  return rows.narrow(0, first, end - first);
+}
+
+Tensors rows_of(const Tensors& gradients, int share, int shares) {
+  Tensors rows;
+  for (const at::Tensor& gradient : gradients) rows.push_back(rows_of(gradient, share, shares));
+  return rows;
+}
+
+Tensors gradients_of(const StageReplica& replica) {
+  Tensors gradients;
+  for (const at::Tensor& trained : replica.trained()) gradients.push_back(trained.grad());
+  return gradients;
+}
+
+/// Adds to each parameter's sum, on the parameter's device. The first tensors become the sums.
+void add(const Tensors& gradients, const Tensors& parameters, Tensors& sums) {
+  sums.resize(parameters.size());
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (!gradients.at(p).defined()) continue;
+    const at::Tensor gradient = gradients[p].to(parameters[p].device());
+    if (sums[p].defined())
+      sums[p].add_(gradient);
+    else
+      sums[p] = gradient;
+  }
+}
+
+void set_rows(const Tensors& parameters, const Tensors& rows, int share, int shares) {
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (!rows.at(p).defined()) continue;
+    at::Tensor parameter = parameters[p];
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) gradient = at::empty_like(parameters[p]);
+    const at::Tensor own = rows_of(gradient, share, shares);
+    if (!own.is_alias_of(rows[p])) own.copy_(rows[p]);
+  }
+}
 
 /// Gives `kept` these values, in the memory that replicas share with it.
 void keep(const Tensors& received, Tensors& kept) {
@@ -99,19 +146,45 @@ void StepRunner::await_values(int device) {
   if (!wait_unless_failed(device, [this] { return values_are_here_.load(); })) throw StepCancelled();
 }
 
-/// In the compute thread of a replica whose row has ended. The first replica's rank sums, if it alone trains the stage.
+/// In the compute thread of a replica whose row has ended: to each rank that trains the stage what that one sums.
 void StepRunner::send_gradients_of(StageReplica& replica) {
   const int stage = replica.stage(), r = replica.replica(), first = graph_.rank_of(stage, 0);
+  if (graph_.all_reduces(stage)) return;
+  const std::vector<int> ranks = graph_.ranks_training(stage);
+  for (std::size_t share = 0; share < ranks.size(); ++share)
+    if (ranks[share] != graph_.ranks()->group().rank())
+      exchange_->send(RankExchange::Of::gradients, stage, r, ranks[share],
+                      rows_of(gradients_of(replica), static_cast<int>(share), static_cast<int>(ranks.size())));
   if (graph_.trained(stage) != nullptr) return;
-  Tensors gradients;
-  for (const at::Tensor& trained : replica.trained()) gradients.push_back(trained.grad());
-  exchange_->send(RankExchange::Of::gradients, stage, r, first, gradients);
   if (replica.has_batch_statistics()) exchange_->send(RankExchange::Of::statistics, stage, r, first, replica.take_statistics());
 }
 
 /// Gradients of another rank's replica, in the order of StageReplica::trained().
 Tensors StepRunner::receive_gradients_of(int stage, int replica) {
   return exchange_->receive(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
+}
+
+/// In the compute thread of the replica that is trained, once the gradients of all replicas here are final.
+void StepRunner::sum_shares(StageReplica& trained) {
+  const auto start = profiler::SteadyClock::now();
+  const Tag tag = tag_of(trained);
+  const TagScope scope(gpus_, tag, EventKind::reduce);
+  const int stage = trained.stage(), own_rank = graph_.ranks()->group().rank();
+  const std::vector<int> ranks = graph_.ranks_training(stage);
+  const int shares = static_cast<int>(ranks.size());
+  const int own = static_cast<int>(std::ranges::find(ranks, own_rank) - ranks.begin());
+  const BoundGraph::Replicas& replicas = graph_.replicas(stage);
+  Tensors sums;
+  for (int r = 0; r < static_cast<int>(replicas.size()); ++r) {
+    const StageReplica* here = replicas[as_index(r)].get();
+    add(here != nullptr ? rows_of(gradients_of(*here), own, shares) : receive_gradients_of(stage, r), trained.trained(), sums);
+  }
+  for (const int rank : ranks)
+    if (rank != own_rank) exchange_->send(RankExchange::Of::sums, stage, 0, rank, sums);
+  for (int share = 0; share < shares; ++share)
+    set_rows(trained.trained(), share == own ? sums : exchange_->receive(RankExchange::Of::sums, stage, 0, ranks[as_index(share)]), share,
+             shares);
+  if (auto* recorder = trained.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
 
 /// In the compute thread of the replica that is trained, with the gradients of all replicas here.

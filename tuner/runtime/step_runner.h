@@ -114,6 +114,7 @@ class StepRunner {
   [[nodiscard]] bool wait_unless_failed(int device, const std::function<bool()>& ready);
   void finish(int device);
   [[nodiscard]] bool finish_share(StageReplica& replica);
+  void sum_gradients(StageReplica& replica, int shares);
   void sum_replicas(StageReplica& replica, int shares);
   /// Later work of the device starts after all of them.
   void after(int device, const std::vector<MomentPtr>& moments);
@@ -130,6 +131,7 @@ class StepRunner {
   void await_values(int device);
   void send_gradients_of(StageReplica& replica);
   [[nodiscard]] Tensors receive_gradients_of(int stage, int replica);
+  void sum_shares(StageReplica& trained);
   void all_reduce(StageReplica& trained);
   void share_statistics(StageReplica& replica);
   void receive_statistics(StageReplica& trained);

@@ -120,9 +120,11 @@ TEST(PeakBytes, MessagesOfReplicasOfOtherRanksTakeNoMemoryOfAGpu) {
   EXPECT_EQ(buffers_on({"0@cuda:0", "1@cuda:0"}), buffers_on({"cuda:0", "cuda:1"}));
 }
 
-// In one process replicas read the first one's parameters where they lie. Another rank has its own; they travel in a message.
+// In one process replicas read the first one's parameters where they lie. Another rank has its own, and an optimizer's state for them. Of
+// three ranks each sends two thirds of its gradients, gets a third of another one's, and sends its third of the sum twice.
 TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
-  const Profile profile = make_profile({.layers = 2, .devices = 4});
+  Profile profile = make_profile({.layers = 2, .devices = 4});
+  profile.optimizer_state_factor = 2;
   const auto contents_on = [&](const std::vector<std::string>& names) {
     Plan plan = scheduled(stages_of(2, {4}, {1, 1, 1, 1}), "1f1b");
     plan.devices = names;
@@ -132,7 +134,9 @@ TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
   for (std::size_t d = 0; d < 4; ++d) {
     EXPECT_EQ(together[d].parameters_bytes, d == 0 ? 2000 : 0);
     EXPECT_EQ(apart[d].parameters_bytes, d == 1 ? 0 : 2000);
-    EXPECT_EQ(apart[d].communication_buffer_bytes - together[d].communication_buffer_bytes, d == 0 ? 2 * 2000 : 0);
+    EXPECT_EQ(together[d].optimizer_bytes, d == 0 ? 4000 : 0);
+    EXPECT_EQ(apart[d].optimizer_bytes, d == 1 ? 0 : 4000);
+    EXPECT_EQ(apart[d].communication_buffer_bytes - together[d].communication_buffer_bytes, d == 1 ? 2 * 667 : 5 * 667);
   }
 }
 

@@ -73,18 +73,34 @@ TEST(Simulate, OfReplicasOnGpusTheFirstSumsAlone) {
   EXPECT_NEAR(end_s(1, 2 * 2 * 0.003), 2000 * 4e-5 * 3 / 4, 1e-9) << "the first replica, which holds the sums, is no GPU";
 }
 
-// Two replicas on rank 0, two on rank 1: these send their gradients, one after the other, and get the parameters back once.
-TEST(Simulate, ReplicasOfOtherRanksSendGradientsAndGetParameters) {
+// Two replicas on rank 0, two on rank 1: each rank gets half of the gradients of the other's replicas, one after the other, and sends its
+// half of the sum. Each adds that half of three gradients, and updates all parameters.
+TEST(Simulate, RanksOfReplicasShareTheSumOfTheGradients) {
   const Profile profile = make_profile(
       {.layers = 2, .devices = 4, .latency_s = 0.01, .bytes_per_second = 1e5, .optimizer_s_per_byte = 1e-5, .reduce_s_per_byte = 4e-5});
   Plan plan = scheduled(stages_of(2, {4}, {2, 2, 2, 2}), "1f1b");
   plan.devices = {"0@cpu:0", "0@cpu:1", "1@cpu:2", "1@cpu:3"};
   const CostModel cost(testing::with_names(profile, plan.devices));
-  const double message_s = 0.01 + 2000 / 1e5;
-  EXPECT_NEAR(cost.replica_messages_seconds(std::vector<int>{0, 1, 2, 3}, 2000), 3 * message_s, 1e-12);
+  const double message_s = 0.01 + 1000 / 1e5;
+  const std::vector<int> all{0, 1, 2, 3};
+  EXPECT_NEAR(cost.replica_messages_seconds(all, 2000), 3 * message_s, 1e-12);
   EXPECT_EQ(cost.replica_messages_seconds(std::vector<int>{0, 1}, 2000), 0);
-  EXPECT_NEAR(predict(plan, cost).step_s, 2 * 2 * 0.003 + 2000 * 4e-5 * 3 + 3 * message_s + 2000 * 1e-5, 1e-9);
+  EXPECT_EQ(cost.updating_replicas(all), (std::vector<int>{0, 2}));
+  EXPECT_EQ(cost.summing_replicas(all), (std::vector<int>{0, 2}));
+  EXPECT_EQ(cost.summing_replicas(std::vector<int>{0, 1}), (std::vector<int>{0, 1}));
+  EXPECT_NEAR(predict(plan, cost).step_s, 2 * 2 * 0.003 + 2000 * 4e-5 * 3 / 2 + 3 * message_s + 2000 * 1e-5, 1e-9);
   EXPECT_LE(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s);
+}
+
+// A CPU and a GPU round differently: the first replica's rank gets all gradients, and sends the parameters.
+TEST(Simulate, OneRankSumsForReplicasOnTwoKindsOfDevices) {
+  const std::vector<std::string> names{"0@cpu:0", "1@cuda:0"};
+  const Profile profile = make_profile({.layers = 2, .devices = 2, .latency_s = 0.01, .bytes_per_second = 1e5, .reduce_s_per_byte = 4e-5});
+  const CostModel cost(testing::with_gpus(testing::with_names(profile, names), 1));
+  const std::vector<int> all{0, 1};
+  EXPECT_EQ(cost.updating_replicas(all), std::vector<int>{0});
+  EXPECT_EQ(cost.summing_replicas(all), std::vector<int>{0});
+  EXPECT_NEAR(cost.replica_messages_seconds(all, 2000), 2 * (0.01 + 2000 / 1e5), 1e-12);
 }
 
 TEST(Simulate, RecomputationRunsWhileTheGradientIsAwaited) {

@@ -40,6 +40,9 @@ constexpr double kRounding = 1e-5;
 /// bit. `connector`: between devices of different ranks.
 void expect_equal_over_ranks(const Model& model, const Plan& plan, const std::vector<int>& rank_of,
                              const profiler::GpuConnector* connector = nullptr);
+/// The same with replicas on devices of two kinds in turn, which the first one's rank trains alone.
+void expect_equal_with_unlike_devices(const Model& model, const Plan& plan, const std::vector<int>& rank_of,
+                                      const profiler::GpuConnector* connector = nullptr);
 /// With Reduce::all_reduce: within rounding, and the same bits wherever several ranks have them.
 void expect_close_over_ranks(const Model& model, const Plan& plan, const std::vector<int>& rank_of,
                              const profiler::GpuConnector* connector = nullptr);
