@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -244,11 +243,11 @@ std::vector<int> CostModel::device_indices(const std::vector<std::string>& names
 
 bool CostModel::in_host_memory(int device) const {
   if (!profile_.network.empty()) return false;  // hosts do not read each other's memory
-  const DeviceSpec::Kind kind = kind_of(device);
+  const auto kind = kind_of(device);
   return kind == DeviceSpec::Kind::cpu || kind == DeviceSpec::Kind::sleep;
 }
 
-DeviceSpec::Kind CostModel::kind_of(int device) const {
+std::optional<DeviceSpec::Kind> CostModel::kind_of(int device) const {
   return class_kind(profile_.classes[class_of(device)].name);
 }
 

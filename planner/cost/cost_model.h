@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -249,7 +250,7 @@ class CostModel {
   [[nodiscard]] const HostCopies& host_copies(int device, bool to_host) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
-  [[nodiscard]] DeviceSpec::Kind kind_of(int device) const;
+  [[nodiscard]] std::optional<DeviceSpec::Kind> kind_of(int device) const;
   [[nodiscard]] bool on_one_rank(std::span<const int> devices) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
   void add_fused(int device, int layer, int samples, SplitMemory& memory) const;
