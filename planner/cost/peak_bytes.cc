@@ -118,10 +118,9 @@ class DevicePeak {
     return std::ranges::any_of(cost_.updating_replicas(replicas(s)), [&](int r) { return stage(s).devices[as_index(r)] == row_.device(); });
   }
 
-  /// What lies in messages at the end of a step. Of R ranks that update the parameters each has R - 1 parts of its gradients on the way to
-  /// the others, one that has come, and its part of the sum on the way to each; on a rank's further replicas the first of these alone. If
-  /// one rank updates them, it has the parameters on the way to each of the others, and these have their gradients. Messages of a GPU lie
-  /// in host memory, but for a sum that begins with gradients of another rank.
+  /// What lies in messages between ranks. Of R that update the parameters each has the first gradients that have come for its part of the
+  /// sum, and the next. If one updates them, it has the parameters on the way to each of the others, and all gradients of one of these.
+  /// Messages of a GPU lie in host memory, but for a sum that begins with gradients of another rank.
   [[nodiscard]] std::int64_t messages_between_ranks(int s, std::int64_t parameters) const {
     std::set<int> ranks;
     for (const int device : replicas(s)) ranks.insert(cost_.rank_of(device));
@@ -131,7 +130,7 @@ class DevicePeak {
     const std::int64_t part = (parameters + others) / (others + 1);
     if (!cost_.in_host_memory(index_)) return updates(s) && !alone && stage(s).devices.front() != row_.device() ? part : 0;
     if (alone) return updates(s) ? parameters * others : parameters;
-    return updates(s) ? (2 * others + 1) * part : others * part;
+    return updates(s) ? 2 * part : 0;
   }
 
   [[nodiscard]] bool shares_memory_with_earlier_replica(int s) const {

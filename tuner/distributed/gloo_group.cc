@@ -160,21 +160,26 @@ class GlooGroup final : public RankGroup {
     }
   }
 
-  void receive(int from, int tag, const at::Tensor& bytes) override {
-    std::vector<at::Tensor> message{bytes};
+  void receive(int from, int tag, const at::Tensor& bytes) override { receive_all(from, tag, {bytes}); }
+
+  // Gloo sends a message once its receiver is ready, so all are asked for before the first is waited for.
+  void receive_all(int from, int tag, const std::vector<at::Tensor>& messages) override {
     const auto began = std::chrono::steady_clock::now();
-    WorkPtr work;
-    bool received = false;
+    std::vector<WorkPtr> works;
+    bool received = true;
     std::optional<std::string> problem;
     try {
-      work = waited_for(gloo()->recv(message, from, tag));  // throws, too, where the connection has ended
-      received = work->wait();
+      for (const at::Tensor& bytes : messages) {
+        std::vector<at::Tensor> message{bytes};
+        works.push_back(waited_for(gloo()->recv(message, from, tag)));  // throws, too, where the connection has ended
+      }
+      for (const WorkPtr& work : works) received = received && work->wait();
     } catch (const RanksGivenUp&) {
-      throw;
+      received = false;
     } catch (const std::exception& error) {
       problem = first_line(error.what());
     }
-    if (work) no_longer_waited_for(work);
+    for (const WorkPtr& work : works) no_longer_waited_for(work);
     if (problem) lost({from}, began, *problem);
     if (!received) throw RanksGivenUp();
   }

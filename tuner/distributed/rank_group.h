@@ -24,12 +24,16 @@ class RankGroup {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Sends contiguous host memory, which nobody changes any more, to another rank. Never waits for it. What is sent to a rank with one tag
-  /// arrives in this order.
+  /// Sends contiguous host memory, which nobody changes before the other rank has it. Never waits for that. What is sent to a rank with one
+  /// tag arrives in this order.
   virtual void send(int to, int tag, at::Tensor bytes) = 0;
   /// Waits for the next message with this tag, of as many bytes as `bytes` has, which it fills. One thread at a time for one rank and tag.
   /// Throws RanksGivenUp, or Error (environment) that names the rank which has ended or says nothing.
   virtual void receive(int from, int tag, const at::Tensor& bytes) = 0;
+  /// The same of several messages, in order, which the sender need not send one after the other.
+  virtual void receive_all(int from, int tag, const std::vector<at::Tensor>& messages) {
+    for (const at::Tensor& bytes : messages) receive(from, tag, bytes);
+  }
   /// Adds up, place by place, what each of `ranks` gives, this one among them, into `numbers`: contiguous host memory, float or double, as
   /// much on each. All get the same bits. Waits for the others. `sum` tells apart what goes on at the same time: the calls for one have the
   /// same `ranks` in the same order on all of them. The first call for each connects the ranks: all ranks make these in one order, one at a

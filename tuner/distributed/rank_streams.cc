@@ -43,6 +43,44 @@ at::Tensor marked_message(std::int64_t bytes, RankStreams::Time sent) {
   return message;
 }
 
+// Smaller tensors are sent together: a message costs some 10 us.
+constexpr std::size_t kLarge = std::size_t{1} << 16;
+
+/// The messages of such flat tensors: the small ones, one behind the other, then each large one. Small ones are copied.
+struct FlatMessages {
+  explicit FlatMessages(const std::vector<at::Tensor>& flat) {
+    for (const at::Tensor& tensor : flat) (tensor.nbytes() < kLarge ? small_ : all).push_back(tensor.view(at::kByte));
+    if (!small_.empty()) all.insert(all.begin(), at::cat(small_));
+  }
+  /// Gives the small tensors what has come.
+  void unpack() const {
+    std::int64_t first = 0;
+    for (const at::Tensor& tensor : small_) {
+      at::Tensor(tensor).copy_(all.front().narrow(0, first, tensor.numel()));
+      first += tensor.numel();
+    }
+  }
+  std::vector<at::Tensor> all;
+
+ private:
+  std::vector<at::Tensor> small_;
+};
+
+/// Flat memory for the tensors of a layout, in `places` where these lie so.
+std::vector<at::Tensor> flat_memory(const TensorLayout& layout, const std::vector<at::Tensor>& places) {
+  std::vector<at::Tensor> flat;
+  for (std::size_t i = 0; i < layout.places.size(); ++i) {
+    const TensorLayout::Place& place = layout.places[i];
+    if (!place.has_memory()) continue;
+    const at::Tensor own = i < places.size() ? places[i] : at::Tensor();
+    const std::int64_t numbers = c10::multiply_integers(place.sizes);
+    const bool lies_so =
+        own.defined() && own.is_cpu() && own.scalar_type() == place.type && own.sizes() == place.sizes && own.strides() == place.strides;
+    flat.push_back(lies_so ? own.detach().as_strided({numbers}, {1}) : at::empty({numbers}, place.type));
+  }
+  return flat;
+}
+
 }  // namespace
 
 RankStreams::Layouts& RankStreams::layouts_of(bool sent, int other, int tag) {
@@ -121,6 +159,23 @@ RankStreams::Received RankStreams::receive_message(int from, int tag, std::int64
 RankStreams::Announced RankStreams::receive_announced(int from, int tag, std::int64_t kind) {
   const Bytes bytes = receive_bytes(from, tag, kind, Carries::nothing);
   return {*bytes.layout, bytes.sent};
+}
+
+void RankStreams::send_in_place(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_gradients;
+  const TensorLayout layout = layout_of(tensors);
+  announce(to, tag, kind, layout);
+  for (const at::Tensor& message : FlatMessages(flat_tensors(tensors, layout)).all) group_->send(to, tag, message);
+}
+
+std::vector<at::Tensor> RankStreams::receive_in_place(int from, int tag, std::int64_t kind, const std::vector<at::Tensor>& places) {
+  const at::NoGradGuard no_gradients;
+  const TensorLayout layout = receive_announced(from, tag, kind).layout;
+  const std::vector<at::Tensor> flat = flat_memory(layout, places);
+  const FlatMessages messages(flat);
+  group_->receive_all(from, tag, messages.all);
+  messages.unpack();
+  return from_flat(layout, flat);
 }
 
 std::vector<at::Tensor> RankStreams::exchange_tensors(int tag, const at::Tensor& own) {

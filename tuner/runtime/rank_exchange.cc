@@ -84,6 +84,14 @@ Tensors RankExchange::receive(Of what, int stage, int replica, int from) {
   return streams_.receive(from, tag_of(what, stage, replica), 0);
 }
 
+void RankExchange::send_gradients(Of what, int stage, int replica, int to, const Tensors& gradients) {
+  streams_.send_in_place(to, tag_of(what, stage, replica), 0, host_tensors(gradients));
+}
+
+Tensors RankExchange::receive_gradients(Of what, int stage, int replica, int from, const Tensors& places) {
+  return streams_.receive_in_place(from, tag_of(what, stage, replica), 0, places);
+}
+
 // Where a rank had no micro-batch, or a layer was not used.
 void RankExchange::fill_gradients(int stage, const Tensors& parameters) {
   at::Tensor which = at::zeros({static_cast<std::int64_t>(parameters.size())}, at::kBool);

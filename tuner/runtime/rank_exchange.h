@@ -20,6 +20,10 @@ class RankExchange {
   enum class Of { parameters, buffers, gradients, sums, statistics, which_gradients };
   void send(Of what, int stage, int replica, int to, const Tensors& tensors);
   [[nodiscard]] Tensors receive(Of what, int stage, int replica, int from);
+  /// The same of gradients, which nobody changes before the ranks have exchanged the losses of the step: RankStreams::send_in_place(). The
+  /// rank that gets them adds them up, or has them in `places`.
+  void send_gradients(Of what, int stage, int replica, int to, const Tensors& gradients);
+  [[nodiscard]] Tensors receive_gradients(Of what, int stage, int replica, int from, const Tensors& places = {});
 
   /// Adds to the gradients of a stage's parameters those of all other ranks that train it: all then have the same bits, and none only where
   /// no rank has any. Requires: this rank trains it, and is not alone.

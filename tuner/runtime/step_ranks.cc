@@ -43,16 +43,17 @@ Tensors gradients_of(const StageReplica& replica) {
   return gradients;
 }
 
-/// Adds to each parameter's sum, on the parameter's device. The first tensors become the sums.
-void add(const Tensors& gradients, const Tensors& parameters, Tensors& sums) {
+/// Whose memory the sum is in from then on.
+enum class Into { sum, gradient };
+
+/// Adds to each parameter's sum, on the parameter's device. The first gradients become the sums. a + b has the bits of b + a.
+void add(const Tensors& gradients, const Tensors& parameters, Into into, Tensors& sums) {
   sums.resize(parameters.size());
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (!gradients.at(p).defined()) continue;
-    const at::Tensor gradient = gradients[p].to(parameters[p].device());
-    if (sums[p].defined())
-      sums[p].add_(gradient);
-    else
-      sums[p] = gradient;
+    at::Tensor gradient = gradients[p].to(parameters[p].device());
+    if (!sums[p].defined() || into == Into::gradient) std::swap(sums[p], gradient);
+    if (gradient.defined()) sums[p].add_(gradient);
   }
 }
 
@@ -153,15 +154,15 @@ void StepRunner::send_gradients_of(StageReplica& replica) {
   const std::vector<int> ranks = graph_.ranks_training(stage);
   for (std::size_t share = 0; share < ranks.size(); ++share)
     if (ranks[share] != graph_.ranks()->group().rank())
-      exchange_->send(RankExchange::Of::gradients, stage, r, ranks[share],
-                      rows_of(gradients_of(replica), static_cast<int>(share), static_cast<int>(ranks.size())));
+      exchange_->send_gradients(RankExchange::Of::gradients, stage, r, ranks[share],
+                                rows_of(gradients_of(replica), static_cast<int>(share), static_cast<int>(ranks.size())));
   if (graph_.trained(stage) != nullptr) return;
   if (replica.has_batch_statistics()) exchange_->send(RankExchange::Of::statistics, stage, r, first, replica.take_statistics());
 }
 
 /// Gradients of another rank's replica, in the order of StageReplica::trained().
 Tensors StepRunner::receive_gradients_of(int stage, int replica) {
-  return exchange_->receive(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
+  return exchange_->receive_gradients(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
 }
 
 /// In the compute thread of the replica that is trained, once the gradients of all replicas here are final.
@@ -177,13 +178,17 @@ void StepRunner::sum_shares(StageReplica& trained) {
   Tensors sums;
   for (int r = 0; r < static_cast<int>(replicas.size()); ++r) {
     const StageReplica* here = replicas[as_index(r)].get();
-    add(here != nullptr ? rows_of(gradients_of(*here), own, shares) : receive_gradients_of(stage, r), trained.trained(), sums);
+    add(here != nullptr ? rows_of(gradients_of(*here), own, shares) : receive_gradients_of(stage, r), trained.trained(),
+        here == &trained ? Into::gradient : Into::sum, sums);
   }
   for (const int rank : ranks)
-    if (rank != own_rank) exchange_->send(RankExchange::Of::sums, stage, 0, rank, sums);
-  for (int share = 0; share < shares; ++share)
-    set_rows(trained.trained(), share == own ? sums : exchange_->receive(RankExchange::Of::sums, stage, 0, ranks[as_index(share)]), share,
-             shares);
+    if (rank != own_rank) exchange_->send_gradients(RankExchange::Of::sums, stage, 0, rank, sums);
+  const auto sums_of = [&](int share) {
+    if (share == own) return sums;
+    const Tensors places = rows_of(gradients_of(trained), share, shares);
+    return exchange_->receive_gradients(RankExchange::Of::sums, stage, 0, ranks[as_index(share)], places);
+  };
+  for (int share = 0; share < shares; ++share) set_rows(trained.trained(), sums_of(share), share, shares);
   if (auto* recorder = trained.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
 
