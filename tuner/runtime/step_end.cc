@@ -16,6 +16,8 @@ void StepRunner::begin_ends() {
     ends_[s].shares_left = shares_of(static_cast<int>(s));
     ends_[s].computed.assign(replicas.size(), nullptr);
     ends_[s].finished.assign(replicas.size(), nullptr);
+    arrived_[s].replica = -1;
+    arrived_[s].gradients.clear();
   }
 }
 
@@ -126,7 +128,7 @@ void StepRunner::sum_replicas(StageReplica& replica, int shares) {
       add([&](std::size_t p) { return replicas[other]->trained()[p].grad(); });
       continue;
     }
-    const Tensors received = receive_gradients_of(replica.stage(), static_cast<int>(other));
+    const Tensors received = await_gradients_of(replica.stage(), static_cast<int>(other));
     add([&](std::size_t p) { return received.at(p); });
   }
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);

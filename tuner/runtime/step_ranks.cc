@@ -14,7 +14,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "profiler/base/index.h"
 #include "tuner/runtime/step_runner.h"
@@ -42,6 +45,8 @@ Tensors gradients_of(const StageReplica& replica) {
   for (const at::Tensor& trained : replica.trained()) gradients.push_back(trained.grad());
   return gradients;
 }
+
+constexpr std::chrono::microseconds kUntilAdded{200};  // adding up takes longer than that
 
 /// Whose memory the sum is in from then on.
 enum class Into { sum, gradient };
@@ -160,9 +165,38 @@ void StepRunner::send_gradients_of(StageReplica& replica) {
   if (replica.has_batch_statistics()) exchange_->send(RankExchange::Of::statistics, stage, r, first, replica.take_statistics());
 }
 
-/// Gradients of another rank's replica, in the order of StageReplica::trained().
-Tensors StepRunner::receive_gradients_of(int stage, int replica) {
-  return exchange_->receive_gradients(RankExchange::Of::gradients, stage, replica, graph_.rank_of(stage, replica));
+/// In the thread that drives the step, while devices compute: what is there when this rank's gradients are need not be waited for. The last
+/// stage is the first one whose backwards end.
+void StepRunner::receive_gradients() {
+  try {
+    for (int stage = graph_.plan().num_stages() - 1; stage >= 0; --stage) {
+      const StageReplica* const trained = graph_.trained(stage);
+      const BoundGraph::Replicas& replicas = graph_.replicas(stage);
+      if (trained == nullptr || graph_.all_reduces(stage)) continue;
+      const auto charged = graph_.device(graph_.device_of(*trained)).charge_thread();
+      Arrived& arrived = arrived_[as_index(stage)];
+      for (int r = 0; r < static_cast<int>(replicas.size()); ++r) {
+        if (replicas[as_index(r)]) continue;
+        while (arrived.replica >= 0 && !graph_.failed()) std::this_thread::sleep_for(kUntilAdded);
+        if (graph_.failed()) return;
+        arrived.gradients = exchange_->receive_gradients(RankExchange::Of::gradients, stage, r, graph_.rank_of(stage, r));
+        arrived.replica = r;
+        graph_.ring_all();
+      }
+    }
+  } catch (...) {
+    (void)graph_.fail(std::current_exception());
+  }
+}
+
+/// Gradients of another rank's replica, in the order of StageReplica::trained(), in the compute thread of the replica that is trained.
+Tensors StepRunner::await_gradients_of(int stage, int replica) {
+  Arrived& arrived = arrived_[as_index(stage)];
+  if (!wait_unless_failed(graph_.device_of(*graph_.trained(stage)), [&] { return arrived.replica == replica; })) throw StepCancelled();
+  Tensors gradients = std::move(arrived.gradients);
+  arrived.gradients.clear();
+  arrived.replica = -1;
+  return gradients;
 }
 
 /// In the compute thread of the replica that is trained, once the gradients of all replicas here are final.
@@ -178,7 +212,7 @@ void StepRunner::sum_shares(StageReplica& trained) {
   Tensors sums;
   for (int r = 0; r < static_cast<int>(replicas.size()); ++r) {
     const StageReplica* here = replicas[as_index(r)].get();
-    add(here != nullptr ? rows_of(gradients_of(*here), own, shares) : receive_gradients_of(stage, r), trained.trained(),
+    add(here != nullptr ? rows_of(gradients_of(*here), own, shares) : await_gradients_of(stage, r), trained.trained(),
         here == &trained ? Into::gradient : Into::sum, sums);
   }
   for (const int rank : ranks)

@@ -72,6 +72,7 @@ StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
       values_(graph.stages().size()),
       updates_(graph.stages().size()),
       ends_(graph.stages().size()),
+      arrived_(graph.stages().size()),
       inputs_(graph),
       receivers_(graph) {
   if (graph.ranks() != nullptr) exchange_.emplace(graph);
@@ -129,6 +130,7 @@ void StepRunner::run_devices(bool evaluates, const std::function<void(int device
   graph_.for_devices(work, [&] {
     inputs_.stage();
     if (gets_values) receive_values(evaluates);
+    if (exchange_ && !evaluates) receive_gradients();
   });
   receivers_.end();
   running_ = false;

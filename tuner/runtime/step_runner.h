@@ -130,7 +130,8 @@ class StepRunner {
   void receive_values(bool buffers);
   void await_values(int device);
   void send_gradients_of(StageReplica& replica);
-  [[nodiscard]] Tensors receive_gradients_of(int stage, int replica);
+  void receive_gradients();
+  [[nodiscard]] Tensors await_gradients_of(int stage, int replica);
   void sum_shares(StageReplica& trained);
   void all_reduce(StageReplica& trained);
   void share_statistics(StageReplica& replica);
@@ -176,6 +177,12 @@ class StepRunner {
     std::vector<MomentPtr> finished;  ///< per share: the end of its work, once it is not left
   };
   std::vector<StageEnd> ends_;  ///< per stage
+  /// Gradients of a replica of another rank, until they are added here: of one replica of a stage at a time.
+  struct Arrived {
+    std::atomic<int> replica{-1};
+    Tensors gradients;
+  };
+  std::vector<Arrived> arrived_;  ///< per stage
   HostInputs inputs_;
   BatchParts parts_;
   std::vector<double> weights_;     ///< of the micro-batches' losses
