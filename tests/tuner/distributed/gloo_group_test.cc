@@ -37,6 +37,21 @@ TEST(GlooGroup, MessagesOfEachTagArriveInOrder) {
   });
 }
 
+TEST(GlooGroup, SeveralMessagesAreReceivedAtOnce) {
+  run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
+    const int other = 1 - group->rank();
+    for (int round = 0; round < 20; ++round) {
+      std::vector<at::Tensor> messages;
+      for (int i = 0; i < 12; ++i) {
+        group->send(other, 4, bytes(1 + i % 3 * 200000, i + round));
+        messages.push_back(bytes(1 + i % 3 * 200000, 255));
+      }
+      group->receive_all(other, 4, messages);
+      for (int i = 0; i < 12; ++i) EXPECT_TRUE(at::equal(messages[static_cast<std::size_t>(i)], bytes(1 + i % 3 * 200000, i + round)));
+    }
+  });
+}
+
 TEST(GlooGroup, WhatWasSentArrivesAfterItsRankHasEnded) {
   run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
     if (group->rank() == 0) return group->send(1, 1, bytes(2000000, 9));
@@ -51,7 +66,7 @@ TEST(GlooGroup, GivingUpEndsWhatWaitsAndTellsOthersWhy) {
   run_gloo(2, 60, [](const std::shared_ptr<RankGroup>& group) {
     const at::Tensor never = bytes(8, 0);
     if (group->rank() == 0) {
-      std::thread waiting([&] { EXPECT_THROW(group->receive(1, 1, never), RanksGivenUp); });
+      std::thread waiting([&] { EXPECT_THROW(group->receive_all(1, 1, {never, bytes(9, 0), bytes(5, 0)}), RanksGivenUp); });
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       group->give_up(Error("the disk is full", "checkpoint", "free space", ExitCode::usage));
       waiting.join();

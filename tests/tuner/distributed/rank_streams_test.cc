@@ -51,6 +51,38 @@ TEST(RankStreams, SentTensorsMayChangeAtOnce) {
   });
 }
 
+// Small and large ones, of both orders of dimensions in memory, some rows, none, one twice.
+std::vector<at::Tensor> tensors_of_all_forms(float first) {
+  const at::Tensor large = numbers(40'000, first).view({200, 200}), small = numbers(6, first);
+  return {large,     small.view({2, 3}).t(), at::Tensor(), large.narrow(0, 50, 100), large.t(),
+          large + 1, large.narrow(1, 0, 7),  small,        at::empty({0, 4}),        small};
+}
+
+TEST(RankStreams, TensorsTravelInPlace) {
+  ThreadRanks(2).run([&](const std::shared_ptr<RankGroup>& group) {
+    RankStreams streams(group);
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<at::Tensor> expected = tensors_of_all_forms(static_cast<float>(step));
+      if (group->rank() == 0) {
+        streams.send_in_place(1, 3, 0, expected);
+        continue;
+      }
+      std::vector<at::Tensor> places(expected.size());
+      places[0] = at::zeros({200, 200});
+      places[3] = at::zeros({200, 200}).narrow(0, 50, 100);
+      places[5] = at::zeros({200, 200}).t();  // it lies otherwise
+      places[7] = at::zeros({6});
+      const std::vector<at::Tensor> received = step == 0 ? streams.receive_in_place(0, 3, 0) : streams.receive_in_place(0, 3, 0, places);
+      ASSERT_EQ(received.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(received[i].defined(), expected[i].defined()) << i;
+        EXPECT_TRUE(!expected[i].defined() || at::equal(received[i], expected[i])) << i;
+      }
+      for (const std::size_t i : {0, 3, 5, 7}) EXPECT_EQ(places[i].is_alias_of(received[i]), step > 0 && i != 5) << i;
+    }
+  });
+}
+
 TEST(RankStreams, ManyKindsAreForgottenOnBothSides) {
   ThreadRanks(2).run([](const std::shared_ptr<RankGroup>& group) {
     RankStreams streams(group);

@@ -53,7 +53,8 @@ struct Results {
 Results results_of(const std::function<Model()>& load, const Plan& plan) {
   const Model model = load();
   SampleDescription sample = model.sample();
-  if (model.loss().name() == "cross_entropy" && sample.target.classes == 0) sample.target = {.shape = sample.inputs[0].shape, .classes = 10};
+  if (model.loss().name() == "cross_entropy" && sample.target.classes == 0)
+    sample.target = {.shape = sample.inputs[0].shape, .classes = 10};
   const Batch batch = synthetic_batch(sample, kOffloadBatch, 3);
   Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
   Results results;

@@ -21,6 +21,11 @@ TEST(Ranks, FormsOfModelsEqualOneProcess) {
   check_ranks(with_mean_square(load_model("transformer:d=8,layers=5,heads=2,seq=4,vocab=10", "", 0).model), 29, 1);
   check_ranks(with_mean_square(load_model(MPTUNE_SOURCE_DIR "/tests/golden/exported/language.pt2", "", 0).model), 19, 2);
 }
+// Their gradients are not copied into messages.
+TEST(Ranks, LargeParametersEqualOneProcess) {
+  const Model model = with_mean_square(load_model("mlp:layers=3,width=256", "", 0).model);
+  check_ranks(model, 23, 5, replicated_choices());
+}
 TEST(Ranks, SmallModelsEqualOneProcess) {
   int first = 0;
   for (const SmallModel& small : small_models()) {
@@ -69,7 +74,7 @@ TEST(SlowRanks, AllReduceEqualsOneProcessWithinRounding) {
   }
 }
 
-TEST(AllReduce, GradientsOfSeveralStepsAddUp) {
+TEST(Ranks, GradientsOfSeveralStepsAddUp) {
   const Model model = with_mean_square(load_model("mlp:layers=3,width=8", "", 0).model);
   const Plan plan = *rank_plan({"1f1b", 1, 4, {3}, false}, model.size());
   const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
@@ -81,12 +86,13 @@ TEST(AllReduce, GradientsOfSeveralStepsAddUp) {
   Pipeline alone(copy_of(model), plan, {}, shared_core_devices(plan));
   const double expected = norm(alone);
   const Plan over = on_ranks(plan, {1, 0, 1});
-  ThreadRanks(2).run([&](const std::shared_ptr<RankGroup>& group) {
-    Pipeline pipeline(copy_of(model), over, {.ranks = group, .reduce = Reduce::all_reduce}, devices_on(over, *group));
-    EXPECT_NEAR(norm(pipeline), expected, kRounding * expected);
-    EXPECT_EQ(pipeline.leads(0), group->rank() == 1);
-    EXPECT_FALSE(pipeline.parameters(0).empty());
-  });
+  for (const Reduce reduce : {Reduce::ordered, Reduce::all_reduce})
+    ThreadRanks(2).run([&](const std::shared_ptr<RankGroup>& group) {
+      Pipeline pipeline(copy_of(model), over, {.ranks = group, .reduce = reduce}, devices_on(over, *group));
+      EXPECT_NEAR(norm(pipeline), expected, reduce == Reduce::ordered ? 0 : kRounding * expected);
+      EXPECT_EQ(pipeline.leads(0), group->rank() == 1);
+      EXPECT_FALSE(pipeline.parameters(0).empty());
+    });
 }
 
 /// Bytes of the model's parameters, and what three steps of three replicas send.
