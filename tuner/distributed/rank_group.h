@@ -30,7 +30,7 @@ class RankGroup {
   /// Waits for the next message with this tag, of as many bytes as `bytes` has, which it fills. One thread at a time for one rank and tag.
   /// Throws RanksGivenUp, or Error (environment) that names the rank which has ended or says nothing.
   virtual void receive(int from, int tag, const at::Tensor& bytes) = 0;
-  /// The same of several messages, in order, which the sender need not send one after the other.
+  /// The same of the next several messages, in order. May ask for all of them before it waits for the first.
   virtual void receive_all(int from, int tag, const std::vector<at::Tensor>& messages) {
     for (const at::Tensor& bytes : messages) receive(from, tag, bytes);
   }

@@ -37,7 +37,7 @@ class RankStreams {
   [[nodiscard]] Received receive_message(int from, int tag, std::int64_t kind);
   [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind) { return receive_message(from, tag, kind).tensors; }
 
-  /// The same without copies of large tensors, which nobody changes before the receiver has them, and says so in a message of its own.
+  /// The same without copies of large tensors. Nobody may change them before the receiver has them, which a later message of its own shows.
   void send_in_place(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors);
   /// Waits for what was sent so. A tensor that lies like the one of its index in `places` (as many, or none; undefined: no place) is
   /// received into that one's memory.

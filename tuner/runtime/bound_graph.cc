@@ -141,7 +141,7 @@ void BoundGraph::find_trained_alike() {
   compare_replicas(all);
 }
 
-/// `how` each device rounds.
+/// `how` each device rounds, in words. Stages whose devices differ are trained by one rank; an all-reduce of theirs is refused.
 void BoundGraph::compare_replicas(const std::vector<std::string>& how) {
   for (int s = 0; s < plan_.num_stages(); ++s) {
     const std::vector<int>& devices = plan_.stages[as_index(s)].devices;
