@@ -325,7 +325,10 @@ void BoundGraph::after_caller(int device, int other) {
 }
 
 bool BoundGraph::fail(std::exception_ptr error) {
-  if (is_cancelled(error) || !first_error_.set(error)) return false;
+  if (is_cancelled(error)) return false;
+  // Read before another thread has the error: whoever lets go of it last frees its text.
+  const Error for_ranks = error_for_ranks(error);
+  if (!first_error_.set(error)) return false;
   for (BoundLink* link : links()) link->channel->cancel();
   for (auto& [stage, channel] : host_channels_) channel->cancel();
   if (direct_) direct_->abort();
@@ -333,7 +336,7 @@ bool BoundGraph::fail(std::exception_ptr error) {
     for (auto& replica : replicas)
       if (replica) replica->pending_weights().cancel();
   ring_all();
-  if (ranks_) ranks_->group().give_up(error_for_ranks(error));
+  if (ranks_) ranks_->group().give_up(for_ranks);
   return true;
 }
 
