@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "profiler/base/index.h"
@@ -251,6 +252,18 @@ double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages,
   return std::isfinite(least) ? least * 1e9 : 0;
 }
 
+// What the devices of a stage need to send one micro-batch's output and gradient over any cuts: 0 where others make these copies.
+double FamilyBound::least_sending_ns(const std::vector<std::vector<int>>& stages, std::size_t s, const std::vector<int>& sizes) {
+  const auto least_to = [&](std::size_t other, bool gradients) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const int from : stages[s])
+      for (const int to : stages[other])
+        least = std::min(least, from != to && cost_.sender_copies(from, to) ? least_copy_s(from, to, sizes, gradients) : 0);
+    return least * 1e9;
+  };
+  return (s + 1 < stages.size() ? least_to(s + 1, false) : 0) + (s > 0 ? least_to(s - 1, true) : 0);
+}
+
 // The nearest cuts that leave no stage empty and that the profile does not forbid; none where it allows too few.
 std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
   std::vector<int> open;
@@ -286,7 +299,9 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   const double pass = 2 * action;  // of one micro-batch through one stage
   const auto between = static_cast<double>(stages.size() - 1);
   double low = fastest.once.back() + pass * (between + 1);
-  double everything = fastest.all.back() + pass * m * (between + 1);
+  std::vector<double> sending;
+  for (std::size_t s = 0; s < stages.size(); ++s) sending.push_back(least_sending_ns(stages, s, sizes));
+  double everything = fastest.all.back() + pass * m * (between + 1) + m * std::accumulate(sending.begin(), sending.end(), 0.0);
   // Until a micro-batch is through forward no gradient is ready, and each of them is on one device.
   const double waiting = std::max(0.0, static_cast<double>(devices.size()) - m) * fastest.once_out.back();
   low = std::max(low, (everything + waiting) / static_cast<double>(devices.size()));
@@ -298,7 +313,7 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   std::vector<int> cuts;
   if (seats > devices.size()) {
     low = std::max(low, everything / static_cast<double>(devices.size()));
-    if (!splits) low = std::max(low, everything / m);  // a micro-batch is on one device at a time
+    if (!splits) low = std::max(low, everything / m);  // a micro-batch is on one device at a time, or between two
     if (!helps && m > 1 && seats == stages.size())
       low = std::max(low, of_filled_devices(stages, m, fastest.all, splits ? fastest.once_out : fastest.once));
     for (std::size_t s = 1; s < stages.size(); ++s) {
@@ -314,7 +329,9 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
       const std::vector<int> of_first = of_first_replica(sizes, stage.size() / shared_by);
       const std::vector<double>& all = sums(stage, of_first, splits).all;
       const std::vector<double>* end_of_stage = stages.size() > 1 ? &end_sums(stage, static_cast<int>(stage.size())) : nullptr;
-      const double actions = pass * static_cast<double>(of_first.size()) / static_cast<double>(shared_by);
+      const auto first_m = static_cast<double>(of_first.size());
+      // Unless backward is split, the gradient that is sent last is on the path behind the stage's work.
+      const double actions = (pass * first_m + sending[probed.size()] * (first_m - 1)) / static_cast<double>(shared_by);
       probed.push_back({&all, end_of_stage, static_cast<double>(shared_by), actions, (copies + (splits ? action : pass)) * before});
     }
     const std::vector<double>& before = splits ? fastest.once_out : fastest.once;

@@ -62,6 +62,7 @@ class FamilyBound {
   [[nodiscard]] double least_end_ns(const std::vector<int>& devices);
   [[nodiscard]] double least_copy_s(int from, int to, const std::vector<int>& sizes, bool gradients);
   [[nodiscard]] double least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
+  [[nodiscard]] double least_sending_ns(const std::vector<std::vector<int>>& stages, std::size_t s, const std::vector<int>& sizes);
   [[nodiscard]] FamilyWork work_of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
   void add_copies(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, FamilyWork& work) const;
   [[nodiscard]] std::vector<int> allowed(std::vector<int> cuts, int stages) const;

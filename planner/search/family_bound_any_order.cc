@@ -22,6 +22,9 @@ void FamilyBound::add_copies(const std::vector<std::vector<int>>& stages, const 
   std::set<std::pair<int, int>> links;
   for (std::size_t s = 1; s < stages.size(); ++s)
     if (stages[s] != stages[s - 1]) links.emplace(stages[s - 1].front(), stages[s].front());
+  work.sender_copies = std::ranges::all_of(links, [&](const auto& link) {
+    return cost_.sender_copies(link.first, link.second) && cost_.sender_copies(link.second, link.first);
+  });
   work.send.assign(as_index(cost_.layers()) + 1, std::numeric_limits<double>::infinity());
   work.send_in = work.send;
   for (int cut = 1; cut < cost_.layers(); ++cut) {

@@ -10,7 +10,7 @@ namespace mptune::planner {
 namespace {
 
 constexpr int kMostSharpened = 128;                 // stages of families whose bounds are sharpened: with more it takes long
-constexpr double kEvenness[] = {0.85, 0.95, 0.75};  // of the stages of cuts that are tried, the likeliest first
+constexpr double kEvenness[] = {0.75, 0.85, 0.65};  // of the stages of cuts that are tried, the likeliest first
 constexpr std::int64_t kStepsPerSharpening = 16;    // of finding a bound, that cost as much as a simulated action
 
 }  // namespace

@@ -42,8 +42,14 @@ bool receives(const std::vector<int>& devices, std::size_t s) {
   return s > 0 && devices[s] != devices[s - 1];
 }
 
+// The copies that the sending device makes: of the gradients of a stage's input. The last one is on the path anyway, unless that ends with
+// a weight gradient.
+double sent_gradients(const FamilyWork& work, bool splits) {
+  return !work.sender_copies ? 0 : splits ? work.microbatches : work.microbatches - 1;
+}
+
 // Work of the stages from `s` on that are on its device.
-Counts work_from(const std::vector<int>& devices, double microbatches, bool splits, std::size_t s) {
+Counts work_from(const std::vector<int>& devices, const FamilyWork& work, bool splits, std::size_t s) {
   Counts path(devices.size());
   for (std::size_t t = 0; t < s; ++t) {
     path.out[t] = 1;
@@ -55,13 +61,15 @@ Counts work_from(const std::vector<int>& devices, double microbatches, bool spli
   for (std::size_t t = s; t < devices.size(); ++t) {
     if (devices[t] != devices[s]) continue;
     path.all[t] = 1;
-    path.actions += 2 * microbatches;
+    path.actions += 2 * work.microbatches;
+    if (receives(devices, t)) path.send_in[t] += sent_gradients(work, splits);
+    if (work.sender_copies && t + 1 < devices.size() && receives(devices, t + 1)) path.send[t + 1] += work.microbatches;
   }
   return path;
 }
 
 // Gradients of the stages up to `s` that are on its device.
-Counts gradients_upto(const std::vector<int>& devices, double microbatches, bool splits, std::size_t s) {
+Counts gradients_upto(const std::vector<int>& devices, const FamilyWork& work, bool splits, std::size_t s) {
   Counts path(devices.size());
   const auto first = as_index(std::find(devices.begin(), devices.end(), devices[s]) - devices.begin());
   for (std::size_t t = 0; t < devices.size(); ++t) {
@@ -73,7 +81,8 @@ Counts gradients_upto(const std::vector<int>& devices, double microbatches, bool
     path.send_in[t] = t > s || (!splits && t <= first) ? path.send[t] : 0;
     if (t > s || devices[t] != devices[s]) continue;
     path.back[t] = 1;
-    path.actions += microbatches;
+    path.actions += work.microbatches;
+    if (receives(devices, t)) path.send_in[t] += sent_gradients(work, splits);
   }
   return path;
 }
@@ -135,8 +144,8 @@ double least_ns(const Counts& mean, const FamilyWork& work) {
 double least_step_ns(const std::vector<int>& devices, const FamilyWork& work, bool splits) {
   std::vector<Counts> paths;
   for (std::size_t s = 0; s < devices.size(); ++s) {
-    paths.push_back(work_from(devices, work.microbatches, splits, s));
-    paths.push_back(gradients_upto(devices, work.microbatches, splits, s));
+    paths.push_back(work_from(devices, work, splits, s));
+    paths.push_back(gradients_upto(devices, work, splits, s));
   }
   Packing problem = small_layers(paths, work);
   std::vector<double> fixed;

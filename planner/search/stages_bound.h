@@ -14,23 +14,24 @@ struct FamilyWork {
   std::vector<double> send_in;  ///< [layer]: likewise of the gradient that comes back
   double action = 0;            ///< fixed cost of an action
   double microbatches = 1;
+  bool sender_copies = false;  ///< copies between stages take time of the device that sends
 };
 
 /// A lower bound of the step of plans whose stages run on one device each, in any order of the actions, over all cuts [ns].
 ///
 /// For each stage s two paths exist in every order. Work of s, and of later stages on its device, begins after a micro-batch is through the
 /// layers before s, and ends (unless backward is split) before its gradient is back through them. And gradients of s, and of earlier stages
-/// on its device, begin after a micro-batch is through the whole model and back through the layers behind s. Requires: a chain; where
-/// branches run side by side, neither holds.
+/// on its device, begin after a micro-batch is through the whole model and back through the layers behind s. Copies that a device makes
+/// itself are a part of its work. Requires: a chain; where branches run side by side, neither holds.
 /// A weighted mean of the paths is no longer than the longest of them. Its least length over all cuts is a shortest path over the layers,
 /// O(stages * layers). The weights are those that are best for layers as small as one likes (packing.h), so the bound holds whatever they
 /// are.
 /// `devices`: of each stage. Takes as long as the simplex method on 2 * stages rows: microseconds for 16 stages, milliseconds for 96.
 [[nodiscard]] double least_step_ns(const std::vector<int>& devices, const FamilyWork& work, bool splits);
 
-/// Cuts on which the longest of these paths is short: changes of one cut or of two by few layers, as long as they help. Known orders come
-/// near the paths where stages have similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is
-/// too long; 0: none does. Requires: `cuts` ascending, where stages may begin.
+/// Cuts on which the longest of these paths is short: the best that changes of two rounds of stages (two_rounds.h) and then of one cut or
+/// of two neighbours by few layers find. `evenness` as in cuts_rater.h; 0: no stage has too much work. Requires: `cuts` ascending, where
+/// stages may begin.
 [[nodiscard]] std::vector<int> suited_cuts(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness,
                                            std::vector<int> cuts);
 

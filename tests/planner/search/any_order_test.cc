@@ -10,14 +10,20 @@
 #include "planner/search/families.h"
 #include "planner/search/family_bound.h"
 #include "planner/search/packing.h"
+#include "planner/search/two_rounds.h"
 #include "planner/simulate/schedule_costs.h"
+#include "profiler/base/index.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/search/spaces.h"
 
 namespace mptune::planner {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Gt;
+using ::testing::Lt;
 using testing::names;
+using ::testing::Pair;
 
 std::vector<std::vector<int>> devices_of(const Plan& plan) {
   std::vector<std::vector<int>> stages;
@@ -103,6 +109,86 @@ TEST(BoundOfAnyOrder, KnowsThatGradientsCome) {
   FamilyBound bound(cost);
   EXPECT_LT(over_work(bound.of(devices_of(plan), plan.microbatch_sizes, true).step_ns), 1.05);
   EXPECT_GT(over_work(bound.of_any_order(devices_of(plan), plan.microbatch_sizes, true)), 1.06);
+}
+
+// Every device sends the outputs or the gradients of its stages, one micro-batch after another, and computes nothing meanwhile.
+TEST(BoundOfAnyOrder, KnowsThatSendersCopy) {
+  testing::ProfileShape shape{.layers = 64, .devices = 4, .forward_s = 1e-5, .backward_s = 2e-5};
+  shape.latency_s = 5e-5;
+  Plan plan = testing::stages_of(64, std::vector<int>(8, 1), testing::ones(16));
+  for (std::size_t s = 0; s < 8; ++s) plan.stages[s].devices = {static_cast<int>(s % 4)};
+  const auto over_work = [&](bool sender_copies) {
+    shape.sender_copies = sender_copies;
+    const CostModel cost(testing::make_profile(shape));
+    FamilyBound bound(cost);
+    const double work_ns = 16 * 64 * 3e4 / 4;
+    return std::pair(static_cast<double>(bound.of(devices_of(plan), plan.microbatch_sizes, true).step_ns) / work_ns,
+                     static_cast<double>(bound.of_any_order(devices_of(plan), plan.microbatch_sizes, true)) / work_ns);
+  };
+  const double copies = 7 * 2 * 5e4 / (64 * 3e4);  // of a micro-batch, over its work
+  EXPECT_THAT(over_work(false), Pair(Lt(1.1), Lt(1.1)));
+  const auto has_copies = AllOf(Gt(0.999 + copies), Lt(1.1 + copies));
+  EXPECT_THAT(over_work(true), Pair(has_copies, has_copies));
+}
+
+// Random layers, copies that take as long at every cut.
+FamilyWork random_work(std::mt19937& random, std::size_t layers) {
+  const auto draw = [&] { return std::uniform_real_distribution<double>(1, 9)(random); };
+  FamilyWork work;
+  work.out = work.in = work.all = work.back = {0};
+  work.microbatches = 4;
+  work.action = 0.3;
+  work.sender_copies = layers % 2 == 0;
+  work.send.assign(layers + 1, draw());
+  work.send_in.assign(layers + 1, draw());
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const double forward = draw(), backward = 2 * draw();
+    work.out.push_back(work.out.back() + forward);
+    work.in.push_back(work.in.back() + backward / 2);
+    work.back.push_back(work.back.back() + work.microbatches * backward);
+    work.all.push_back(work.all.back() + work.microbatches * (forward + backward));
+  }
+  return work;
+}
+
+// Brute force over all cuts of both rounds.
+TEST(TwoRounds, FindTheBestCutsOfBothRounds) {
+  std::mt19937 random(65);
+  int better = 0;
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<int> devices = round % 2 == 0 ? std::vector<int>{2, 0, 1, 2, 0, 1} : std::vector<int>{2, 0, 1, 1, 0, 2};
+    const int layers = std::uniform_int_distribution<int>(9, 10)(random);
+    const FamilyWork work = random_work(random, as_index(layers));
+    std::vector<int> open;
+    for (int layer = 1; layer < layers; ++layer) open.push_back(layer);
+    CutsRater rater(devices, work, round % 3 > 0, 0.8);
+    std::vector<int> cuts{2, 3, 5, 6, 7};
+    rater.scale(rater.rate(cuts).longest_ns);
+    const double before = rater.rate(cuts).sum;
+    double best = before;
+    for_all_cuts(layers, 5, [&](const std::vector<int>& tried) {
+      if (tried[2] == cuts[2]) best = std::min(best, rater.rate(tried).sum);
+    });
+    EXPECT_EQ(improve_two_rounds(rater, devices, open, cuts), best < before);
+    EXPECT_NEAR(rater.rate(cuts).sum / best, 1, 1e-6) << round;
+    better += best < before ? 1 : 0;
+  }
+  EXPECT_GT(better, 40);
+}
+
+TEST(TwoRounds, LeaveOtherLayoutsAsTheyAre) {
+  std::mt19937 random(66);
+  const FamilyWork work = random_work(random, 10);
+  const std::vector<int> open{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{0, 1, 2}, {0, 1, 0}, {0, 0, 1, 1}, {0, 1, 2, 1, 2, 0}, {0, 0, 0}}) {
+    CutsRater rater(devices, work, true, 0.8);
+    std::vector<int> cuts;
+    for (std::size_t c = 1; c < devices.size(); ++c) cuts.push_back(static_cast<int>(c));
+    const std::vector<int> before = cuts;
+    rater.scale(rater.rate(cuts).longest_ns);
+    EXPECT_FALSE(improve_two_rounds(rater, devices, open, cuts));
+    EXPECT_EQ(cuts, before);
+  }
 }
 
 TEST(SuitedCuts, ShortenListSchedules) {

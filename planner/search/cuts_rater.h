@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/search/stages_bound.h"
+
+namespace mptune::planner {
+
+/// How good cuts are by the paths of stages_bound.h: all count, the long ones far more. Known orders come near the paths where stages have
+/// similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is too long.
+class CutsRater {
+ public:
+  /// Layers of a stage: [first, last).
+  struct Range {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  /// `devices`: of each stage. Both must outlive this.
+  CutsRater(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness);
+
+  /// Stages of each device, ascending; devices in the order of their first stages.
+  [[nodiscard]] const std::vector<std::vector<std::size_t>>& on() const { return on_; }
+  /// From now on paths of `ns` count 1. Requires: above 0.
+  void scale(double ns) { scale_ns_ = ns; }
+  /// From now on copies between stages are those over these cuts.
+  void set_copies(const std::vector<int>& cuts);
+
+  struct Rating {
+    double longest_ns = 0;
+    double sum = 0;  ///< of high powers of all lengths
+  };
+  [[nodiscard]] Rating rate(const std::vector<int>& cuts);
+  /// The paths of one device, an index into on(), whose stages have these layers, with copies as they were set.
+  [[nodiscard]] Rating of_device(std::size_t device, const std::vector<Range>& stages) const;
+  [[nodiscard]] std::size_t begin(const std::vector<int>& cuts, std::size_t stage) const;
+
+ private:
+  [[nodiscard]] bool receives(std::size_t s) const { return s > 0 && s < devices_.size() && devices_[s] != devices_[s - 1]; }
+  [[nodiscard]] double sending_ns(std::size_t s) const;
+
+  const std::vector<int>& devices_;
+  const FamilyWork& work_;
+  bool splits_;
+  double uneven_ = 0;  // times its own work: as long as a path, once a stage has so much more than others
+  double scale_ns_ = 1;
+  std::vector<std::vector<std::size_t>> on_;
+  std::vector<double> send_;     // to each stage
+  std::vector<double> send_in_;  // from it, likewise
+  std::vector<double> out_;      // actions and copies before each stage, of one micro-batch's forward; the last: of all
+  std::vector<double> in_;       // behind it, of the backward
+  std::vector<double> in_out_;   // before it, of the backward
+  std::vector<Range> ranges_;
+};
+
+}  // namespace mptune::planner
