@@ -238,7 +238,7 @@ TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
 }
 
 TEST(SlowLongTraining, FailuresNeitherGrowNorHangIt) {
-  train_with_failures(20'000);
+  train_with_failures(8'000);
 }
 
 // Sequences of other lengths in every step: what a length leaves behind is freed for the others.
@@ -261,7 +261,7 @@ TEST(LongTraining, RandomLengthsStayWithinTheLongest) {
 }
 
 TEST(SlowLongTraining, RandomLengthsStayWithinTheLongest) {
-  train_on_random_lengths(10'000);
+  train_on_random_lengths(4'000);
 }
 
 }  // namespace
