@@ -257,7 +257,7 @@ def run(
     replicas: devices per stage, taken in order: [2, 1]. Default: 1 each.
     memory_format: "contiguous" or "channels_last": order of dimensions in memory. Default: "contiguous".
     threads: intra-op threads of a CPU device. Default: one per core.
-    replan: where other ranks were started than the plan names, search a plan for those of its devices that are left.
+    replan: where other ranks were started than the plan names, or devices names others, search a plan for the devices that they have.
     devices: "cpu:0", "cpu:0-3", "cuda:0", "cuda:0/1of2", "sleep:4"; several in a list or with commas. Default: all GPUs, else one
         device per core, at most 8.
     link: throttles copies between CPU devices: "12GB/s,10us" or (12e9, 10e-6), bytes per second and seconds.

@@ -62,11 +62,12 @@ std::string plan_path(const RunCommand& command) {
 }
 
 bool names_a_plan(const RunCommand& command) {
-  return command.choice.any() || command.names_devices;
+  return command.choice.any() || (command.names_devices && !command.replan);
 }
 
-tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
-  const std::vector<DeviceSpec> devices = parse_device_names(file.plan.devices);
+tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path,
+                               const std::vector<std::string>& names) {
+  const std::vector<DeviceSpec> devices = parse_device_names(names);
   DeviceOptions without = command.devices;
   without.devices = "auto";
   without.memory = "";
@@ -75,7 +76,7 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
   setup.memory_bytes.clear();
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (caps[i] > 0) setup.memory_bytes[devices[i].name] = caps[i];
-  setup.devices = file.plan.devices;
+  setup.devices = names;
   setup.whole_machine = "";
   const int batch = file.plan.global_batch_size();
   if (setup.batch > 0 && setup.batch != batch) {
@@ -87,14 +88,21 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
   return setup;
 }
 
+/// The plan's, unless it may be made anew.
+std::vector<std::string> devices_to_train_on(const RunCommand& command, const Plan& plan, const RankPlace& place) {
+  if (!command.replan) return plan.devices;
+  const tuner::TrainingSetup named = make_setup(command.model, command.devices, command.step);
+  return of_started_ranks(command.names_devices ? named.devices : plan.devices, place);
+}
+
 Chosen plan_of_file(const RunCommand& command, const std::string& path, const RankPlace& place, const Session& session) {
   check_one_plan(names_a_plan(command), path);
   Chosen chosen;
   chosen.file = load_plan_file(path);
   check_executable(chosen.file.plan, path);
-  chosen.setup = setup_for(command, chosen.file, path);
+  chosen.setup = setup_for(command, chosen.file, path, devices_to_train_on(command, chosen.file.plan, place));
   check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice.strict);
-  if (command.replan && has_other_ranks(chosen.file.plan, place)) {
+  if (has_other_devices(chosen.file.plan, chosen.setup.devices)) {
     chosen.file = replanned(chosen.file, chosen.setup, place, session);
     chosen.setup.devices = chosen.file.plan.devices;
   }
@@ -306,8 +314,8 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_rank_option(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   app->add_flag("--replan", command->replan,
-                "where other ranks were started than the plan names, search a plan for those of its devices that are left; the batch and "
-                "its micro-batches stay")
+                "where other ranks were started than the plan names, or --devices names other devices, search a plan for the devices that "
+                "these ranks have, of --devices or else of the plan; the batch and its micro-batches stay")
       ->group(kPlanGroup);
   add_step_options(*app, command->step);
   add_training_options(*app, command->training);

@@ -1,7 +1,11 @@
 #include "reports/cli/replan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "planner/search/search.h"
@@ -23,6 +27,14 @@ namespace {
 
 constexpr std::int64_t kSearchActions = 2'000'000;  // a few seconds
 
+constexpr int kKept = 64;  // plans; the fastest may leave ranks without a device
+
+bool devices_of_all_ranks(const std::vector<std::string>& devices, const RankPlace& place) {
+  std::set<int> ranks;
+  for (const std::string& device : devices) ranks.insert(parse_device(device).rank);
+  return std::ssize(ranks) == place.ranks;
+}
+
 PlanChoice same_numbers(const Plan& plan) {
   PlanChoice choice;
   choice.microbatches = std::to_string(plan.num_microbatches());
@@ -31,12 +43,14 @@ PlanChoice same_numbers(const Plan& plan) {
   return choice;
 }
 
-std::vector<std::string> devices_of_started_ranks(const Plan& plan, const RankPlace& place) {
-  std::vector<std::string> left;
-  for (const std::string& device : plan.devices)
-    if (parse_device(device).rank < place.ranks) left.push_back(device);
-  if (left.empty()) throw Error("the plan has no device of the ranks that were started", "--replan", "start more ranks");
-  return left;
+// A rank without a device can't train.
+const Candidate& fastest_on_all_ranks(const SearchResult& found, const RankPlace& place) {
+  const auto uses_all = [&](const Candidate& candidate) { return devices_of_all_ranks(candidate.plan.devices, place); };
+  const auto fastest = std::ranges::find_if(found.ranked, uses_all);
+  if (fastest == found.ranked.end())
+    throw Error(fmt::format("no plan was found that has devices of all {} ranks", place.ranks), "--replan",
+                "start fewer ranks, or leave --plan out and name a plan: --stages");
+  return *fastest;
 }
 
 Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, const Session& session) {
@@ -53,27 +67,34 @@ Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, co
 
 }  // namespace
 
-bool has_other_ranks(const Plan& plan, const RankPlace& place) {
-  return ranks_of(plan.devices) != place.ranks;
+std::vector<std::string> of_started_ranks(const std::vector<std::string>& devices, const RankPlace& place) {
+  std::vector<std::string> left;
+  for (const std::string& device : devices)
+    if (parse_device(device).rank < place.ranks) left.push_back(device);
+  if (left.empty()) throw Error("no device is of the ranks that were started", "--replan", "start more ranks");
+  return left;
+}
+
+bool has_other_devices(const Plan& plan, const std::vector<std::string>& devices) {
+  return std::set(plan.devices.begin(), plan.devices.end()) != std::set(devices.begin(), devices.end());
 }
 
 PlanFile replanned(const PlanFile& file, const tuner::TrainingSetup& setup, const RankPlace& place, const Session& session) {
-  tuner::TrainingSetup left = setup;
-  left.devices = devices_of_started_ranks(file.plan, place);
-  check_ranks(left.devices, place);
+  check_ranks(setup.devices, place);
   const PlanChoice choice = same_numbers(file.plan);
-  const Profile profile = measured(left, choice, session);
-  SearchSpace space = search_space(choice, parse_device_names(left.devices), caps_of(left.devices, left), left.batch, profile.layers);
+  const Profile profile = measured(setup, choice, session);
+  SearchSpace space = search_space(choice, parse_device_names(setup.devices), caps_of(setup.devices, setup), setup.batch, profile.layers);
   space.whole_machine.clear();
   space.look_beyond = false;
+  space.keep = kKept;
   SearchLimit limit("");
   limit.bound(1, kSearchActions, space);
   const SearchResult found = search_plans(space, profile);
   if (SearchLimit::interrupted()) throw tuner::interrupt_error("mptune run", "start the command again");
   if (found.ranked.empty()) throw nothing_fits(space, found, CostModel(profile, space.variants.front()));
-  const Candidate& best = found.ranked.front();
-  session.say(fmt::format("{} of {} ranks were started, so the plan is made anew: {}, step {} predicted", place.ranks,
-                          ranks_of(file.plan.devices), describe(best.plan), format_seconds(best.prediction.step_s)));
+  const Candidate& best = fastest_on_all_ranks(found, place);
+  session.say(fmt::format("the plan was for {}; made anew for {}: {}, step {} predicted", fmt::join(file.plan.devices, ", "),
+                          fmt::join(setup.devices, ", "), describe(best.plan), format_seconds(best.prediction.step_s)));
   PlanFile made;
   made.plan = best.plan;
   made.plan.microbatch_sizes = file.plan.microbatch_sizes;  // searched were as many of equal size

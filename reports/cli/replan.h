@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "planner/plan_file.h"
 #include "profiler/base/rank.h"
 #include "reports/cli/session.h"
@@ -7,12 +10,15 @@
 
 namespace mptune::reports {
 
-/// True if other ranks were started than those that have the plan's devices.
-[[nodiscard]] bool has_other_ranks(const Plan& plan, const RankPlace& place);
+/// Those devices that the ranks of `place` have. Throws Error if none are left.
+[[nodiscard]] std::vector<std::string> of_started_ranks(const std::vector<std::string>& devices, const RankPlace& place);
 
-/// The fastest plan that a search on paper finds for those of the plan's devices whose ranks were started; layers and links are measured
-/// first, on all ranks. It has the batch, the micro-batches and the memory format of `file`, and only exact schedules, so that the same
-/// kernels train on bit for bit. `setup`: of `file`. Throws Error: none of the devices is left, no plan fits, a measurement fails.
+/// True if the plan is for other devices than these, in whatever order.
+[[nodiscard]] bool has_other_devices(const Plan& plan, const std::vector<std::string>& devices);
+
+/// The fastest plan that a search on paper finds for the devices of `setup`; layers and links are measured first, on all ranks. It has the
+/// batch, the micro-batches and the memory format of `file`, and only exact schedules, so that the same kernels train on bit for bit.
+/// `setup`: else of `file`. Throws Error: a rank has no device, no plan fits, a measurement fails.
 [[nodiscard]] PlanFile replanned(const PlanFile& file, const tuner::TrainingSetup& setup, const RankPlace& place, const Session& session);
 
 }  // namespace mptune::reports

@@ -235,10 +235,24 @@ class Ranks(CommandTest):
         done = self.mptune("--json", *command, "--replan", "--steps", "6", "--checkpoint", "kept")
         self.assertEqual(done.returncode, 0, done.stderr)
         rest = json.loads(done.stdout)
-        self.assertIn("1 of 2 ranks were started", done.stderr)
+        self.assertIn("made anew for " + TWO[1].split(",")[0] + ": ", done.stderr)
         self.assertEqual((rest["plan"]["devices"], rest["plan"]["microbatch_sizes"]), (TWO[1].split(",")[:1], whole["plan"]["microbatch_sizes"]))
         self.assertEqual(first["loss"] + rest["loss"], whole["loss"])
         self.fails(2, ["rank 2 has no device"], *command, "--replan", "--ranks", "3", "--steps", "6")
+        self.fails(2, ["no device is of the ranks"], *command, "--replan", "--devices", TWO[1].split(",")[1], "--steps", "6")
+        self.fails(2, ["both given"], *command, "--devices", TWO[1], "--steps", "6")
+
+    def test_replan_for_more_ranks(self):
+        """A plan of one process; a second rank is started: training goes on with a plan for both, with the same losses."""
+        self.result("profile", "profile", *BERT, *ONE, "--steps", "2", "-o", "bert.sqlite")
+        self.result("plan-result", "plan", "bert.sqlite", "--stages", "2", "--microbatches", "4", "--exact", "-o", "one.plan.json")
+        command = ["run", *BERT[:1], "--optimizer", "adam", "--plan", "one.plan.json"]
+        whole = self.result("run", *command, "--steps", "6")
+        first = self.result("run", *command, "--steps", "3", "--checkpoint", "kept")
+        more = ["--replan", "--devices", THREE[1]]  # of as many ranks as may be started
+        rest = self.result("run", *command, *more, "--ranks", "2", "--steps", "6", "--checkpoint", "kept")
+        self.assertEqual(first["loss"] + rest["loss"], whole["loss"])
+        self.assertEqual(set(rest["plan"]["devices"]), set(TWO[1].split(",")))
         self.fails(2, ["--plan"], "run", *BERT, *TWO, "--replan")
 
     def test_signals_to_the_command(self):
