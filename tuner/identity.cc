@@ -20,6 +20,7 @@ std::string study_identity(const TrainingSetup& setup, const std::string& link, 
                {"fingerprint", fingerprint.model},
                {"libtorch", fingerprint.libtorch}};
   if (setup.precision != Precision::float32) json["precision"] = name_of(setup.precision);
+  if (setup.reduce != Reduce::ordered) json["reduce"] = kReduceNames[static_cast<std::size_t>(setup.reduce)];
   if (!setup.pools.empty()) json["pools"] = setup.pools;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -19,8 +19,8 @@ struct RankPlace {
 
 /// How gradients of a stage's replicas on several ranks are added up.
 enum class Reduce {
-  ordered,     ///< by the rank of the first replica, in order of the replicas, as one process does. It alone trains the stage
-  all_reduce,  ///< by all ranks that have replicas at once, equal to that within rounding. Each of them trains the stage
+  ordered,     ///< in the order of the replicas, bit for bit as one process does: each rank adds up a part of them for all
+  all_reduce,  ///< by an all-reduce of Gloo or NCCL, equal to that within rounding
 };
 /// As options and messages have them.
 inline constexpr std::array kReduceNames = {"ordered", "all-reduce"};

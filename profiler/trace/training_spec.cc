@@ -71,7 +71,8 @@ ShellCommand training_command(const std::string& name, const TrainingSpec& spec,
   for (const TrainingField& field : kTrainingFields) {
     const bool of_plan =
         field.value == &TrainingSpec::batch || field.value == &TrainingSpec::devices || field.value == &TrainingSpec::precision;
-    const bool of_machine = field.value == &TrainingSpec::memory || field.value == &TrainingSpec::link;
+    const bool of_machine =
+        field.value == &TrainingSpec::memory || field.value == &TrainingSpec::link || field.value == &TrainingSpec::reduce;
     if (field.value == &TrainingSpec::model || (of_plan && !plan_file.empty()) || (of_machine && name == "check")) continue;
     command.option(field.option, spec.*field.value);
   }

@@ -12,7 +12,7 @@ namespace mptune {
 /// is all that a later command needs to do the same again.
 struct TrainingSpec {
   std::string model;  ///< "transformer:d=64,layers=4", "/home/me/net.pt2"; "": not known, as of files of earlier versions
-  std::string input, batch, devices, memory, link, loss, optimizer, learning_rate, precision, seed, data;
+  std::string input, batch, devices, memory, link, reduce, loss, optimizer, learning_rate, precision, seed, data;
   bool operator==(const TrainingSpec&) const = default;
 };
 
@@ -21,12 +21,13 @@ struct TrainingField {
   const char* option;  ///< "--lr"; "" for the model, which is the first argument
   std::string TrainingSpec::*value;
 };
-inline constexpr std::array<TrainingField, 12> kTrainingFields = {{{"model", "", &TrainingSpec::model},
+inline constexpr std::array<TrainingField, 13> kTrainingFields = {{{"model", "", &TrainingSpec::model},
                                                                    {"input", "--input", &TrainingSpec::input},
                                                                    {"batch", "--batch", &TrainingSpec::batch},
                                                                    {"devices", "--devices", &TrainingSpec::devices},
                                                                    {"memory", "--memory", &TrainingSpec::memory},
                                                                    {"link", "--link", &TrainingSpec::link},
+                                                                   {"reduce", "--reduce", &TrainingSpec::reduce},
                                                                    {"loss", "--loss", &TrainingSpec::loss},
                                                                    {"optimizer", "--optimizer", &TrainingSpec::optimizer},
                                                                    {"lr", "--lr", &TrainingSpec::learning_rate},

@@ -30,6 +30,7 @@ def profile(
     model: Model | None = None, *, inputs: Inputs | None = None, command: Sequence[str] | None = None,
     batch: int | None = None, input: Shape | None = None, measured: Path | None = None,
     devices: Names | None = None, link: Link | None = None, memory: Memory | None = None, ranks: int | None = None,
+    reduce: str | None = None,
     stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
     split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
     replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None, plan: Path | None = None,
@@ -58,6 +59,8 @@ def profile(
     link: throttles copies between CPU devices: "12GB/s,10us" or (12e9, 10e-6), bytes per second and seconds.
     memory: cap per device: bytes or "2GiB", or {"cpu:0": "1GiB"}. Default: what the device has.
     ranks: processes that work together, started here. Default: torchrun's, or one.
+    reduce: "ordered": gradients of replicas on several ranks are added up bit for bit as in one process; "all-reduce": equal within
+        rounding. Default: "ordered".
     stages: number of stages. Default: one per device, or `virtual` per device.
     virtual: stages per device. Default: 2 for interleaved, looped-bfs and the V-schedules, else 1.
     cuts: first layer of each later stage, by number or name: [4, 9]. Default: equal layer counts.
@@ -152,6 +155,7 @@ def tune(
     model: Model, *, inputs: Inputs | None = None,
     batch: int | None = None, input: Shape | None = None,
     devices: Names | None = None, link: Link | None = None, memory: Memory | None = None, ranks: int | None = None,
+    reduce: str | None = None,
     stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
     split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
     memory_format: str | None = None, threads: int | None = None, exact: bool = False, keep_numerics: bool = False,
@@ -180,6 +184,8 @@ def tune(
     link: throttles copies between CPU devices: "12GB/s,10us" or (12e9, 10e-6), bytes per second and seconds.
     memory: cap per device: bytes or "2GiB", or {"cpu:0": "1GiB"}. Default: what the device has.
     ranks: processes that work together, started here. Default: torchrun's, or one.
+    reduce: "ordered": gradients of replicas on several ranks are added up bit for bit as in one process; "all-reduce": equal within
+        rounding. Default: "ordered".
     stages: number of stages.
     virtual: stages per device.
     cuts: first layer of each later stage, by number or name: [4, 9].

@@ -150,6 +150,7 @@ Profiled profile_and_record(const ProfileCommand& command, const RankPlace& plac
   Profiled profiled;
   profiled.plan = chosen_plan(command, session, setup, model);
   check_ranks(setup.devices, place);
+  check_reduce(setup.reduce, setup.devices);
   setup.batch = profiled.plan.global_batch_size();
   profiled.modules = stage_modules(profiled.plan, model.layers);
   const TemporaryFolder folder;
@@ -334,7 +335,7 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("profile", "Measures every layer and link, then records pipelined training steps of one plan");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices, true);
-  add_rank_option(*app, command->devices);
+  add_rank_options(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);

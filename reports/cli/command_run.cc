@@ -44,7 +44,6 @@ struct RunCommand {
   PlanChoice choice;
   StepOptions step;
   bool names_devices = false;
-  std::string reduce;
   bool replan = false;
   TrainingOptions training;
 };
@@ -272,30 +271,14 @@ void show(const RunCommand& command, const Chosen& chosen, const tuner::Training
   session.result(text + (command.training.save.empty() ? "" : "saved   " + printable(command.training.save) + "\n"), json);
 }
 
-Reduce parse_reduce(const std::string& text) {
-  const auto name = std::ranges::find(kReduceNames, text.empty() ? kReduceNames[0] : text);
-  if (name == kReduceNames.end())
-    throw Error("'" + text + "' is no way to reduce", "--reduce",
-                did_you_mean(text, {kReduceNames.begin(), kReduceNames.end()}, "use ordered or all-reduce"));
-  return static_cast<Reduce>(name - kReduceNames.begin());
-}
-
-void check_reduce(Reduce reduce, const Plan& plan) {
-  if (reduce == Reduce::all_reduce && std::ranges::none_of(plan.devices, names_rank))
-    throw Error("one process has all devices, so that there is nothing to reduce between ranks", "--reduce",
-                "leave it out, or say which rank has each device: --devices 0@cpu:0,1@cpu:1 --ranks 2");
-}
-
 int run_run(const RunCommand& command, const RankPlace& place, const Session& session) {
-  const Reduce reduce = parse_reduce(command.reduce);
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
   tuner::TrainRequest request = training_request(command.training, inputs_of(command));
   const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, place, session);
   request.setup = chosen.setup;
   request.plan = chosen.file.plan;
-  request.reduce = reduce;
-  check_reduce(reduce, request.plan);
+  check_reduce(request.setup.reduce, request.plan.devices);
   check_ranks(request.plan.devices, place);
   const tuner::TrainingFinished finished = train_within_memory(command, request, session);
   check_result(finished, command.model.model);
@@ -311,7 +294,7 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_model_options(*app, command->model);
   add_plan_file_options(*app, command->choice, "train with this plan instead of one from options");
   add_device_options(*app, command->devices);
-  add_rank_option(*app, command->devices);
+  add_rank_options(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   app->add_flag("--replan", command->replan,
                 "where other ranks were started than the plan names, or --devices names other devices, search a plan for the devices that "
@@ -319,12 +302,6 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
       ->group(kPlanGroup);
   add_step_options(*app, command->step);
   add_training_options(*app, command->training);
-  offer_values(*app->add_option("--reduce", command->reduce,
-                                "how gradients of replicas on several ranks are added up: ordered, bit for bit as in one process, or "
-                                "all-reduce, equal within rounding, by all of them at once; default: ordered")
-                    ->type_name("NAME")
-                    ->group(kDeviceGroup),
-               {kReduceNames.begin(), kReduceNames.end()});
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
       "--devices cpu:0,cpu:1 --schedule naive\n  mptune run mlp --devices 0@cpu:0,1@cpu:1 --ranks 2");

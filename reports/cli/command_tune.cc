@@ -308,6 +308,7 @@ int run_tune(TuneCommand command, const RankPlace& place, const Session& session
   tuning.training = training_spec(command.model, command.devices, command.step);
   tuning.setup = make_setup(command.model, command.devices, command.step);
   check_ranks(tuning.setup.devices, place);
+  check_reduce(tuning.setup.reduce, tuning.setup.devices);
   if (!study) check_folder(command);
   const tuner::TuneOptions stop_rules = checked_before_model(command, tuning.setup);
   const double begun_s = tuner::monotonic_seconds();
@@ -343,7 +344,7 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("tune", "Finds the fastest plan by profile, search and measured trials; resumable");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices, true);
-  add_rank_option(*app, command->devices);
+  add_rank_options(*app, command->devices);
   add_plan_options(*app, command->choice, true);
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);

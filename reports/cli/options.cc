@@ -41,6 +41,14 @@ std::vector<std::string> loss_values() {
   return values;
 }
 
+Reduce parse_reduce(const std::string& text) {
+  const auto name = std::ranges::find(kReduceNames, text.empty() ? kReduceNames[0] : text);
+  if (name == kReduceNames.end())
+    throw Error("'" + text + "' is no way to reduce", "--reduce",
+                did_you_mean(text, {kReduceNames.begin(), kReduceNames.end()}, "use ordered or all-reduce"));
+  return static_cast<Reduce>(name - kReduceNames.begin());
+}
+
 }  // namespace
 
 std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
@@ -183,6 +191,7 @@ TrainingSpec training_spec(const ModelOptions& model, const DeviceOptions& devic
                               .devices = devices.devices == "auto" ? "" : devices.devices,
                               .memory = devices.memory,
                               .link = devices.link,
+                              .reduce = devices.reduce == kReduceNames[0] ? "" : devices.reduce,
                               .loss = step.loss,
                               .optimizer = step.optimizer == "sgd" ? "" : step.optimizer,
                               .learning_rate = step.learning_rate,
@@ -208,6 +217,7 @@ tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& 
   setup.input = model.input;
   setup.batch = parse_count(model.batch, "--batch", kMostBatch);
   setup.link = parse_link(devices.link);
+  setup.reduce = parse_reduce(devices.reduce);
   setup.whole_machine = whole_machine_device(specs);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     setup.devices.push_back(specs[i].name);

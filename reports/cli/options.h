@@ -23,6 +23,7 @@ struct DeviceOptions {
   bool divides = false;  ///< the command searches how pools are divided
   bool ranks = false;    ///< the command takes devices of several ranks
   std::string rank_count = {};
+  std::string reduce = {};
 };
 struct ModelOptions {
   std::string model;

@@ -37,6 +37,7 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
           {"--devices", &command.devices.devices},
           {"--link", &command.devices.link},
           {"--memory", &command.devices.memory},
+          {"--reduce", &command.devices.reduce},
           {"--stages", &choice.stages},
           {"--virtual", &choice.virtual_stages},
           {"--cuts", &choice.cuts},

@@ -14,6 +14,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
+#include "reports/cli/option_values.h"
 #include "tuner/live/interrupt.h"
 #include "tuner/live/rank_launcher.h"
 #include "tuner/live/rank_service.h"
@@ -63,13 +64,18 @@ int start_ranks(const std::string& model, int ranks) {
 
 }  // namespace
 
-void add_rank_option(CLI::App& command, DeviceOptions& options) {
+void add_rank_options(CLI::App& command, DeviceOptions& options) {
   options.ranks = true;
   command
       .add_option("--ranks", options.rank_count,
                   "processes that work together, started here: devices are then named 0@cpu:0,1@cpu:1; default: torchrun's, or one")
       ->type_name("N")
       ->group(kDeviceGroup);
+  CLI::Option* reduce =
+      command.add_option("--reduce", options.reduce,
+                         "how gradients of replicas on several ranks are added up: ordered, bit for bit as in one process, "
+                         "or all-reduce, equal within rounding; default: ordered");
+  offer_values(*reduce->type_name("NAME")->group(kDeviceGroup), {kReduceNames.begin(), kReduceNames.end()});
 }
 
 int with_ranks(const DeviceOptions& options, const std::string& model, const std::function<int(const RankPlace&)>& work) {
@@ -103,6 +109,12 @@ void check_ranks(const std::vector<std::string>& devices, const RankPlace& place
   const bool fewer = first_without > *ranks.rbegin();
   throw Error(fmt::format("rank {} has no device", first_without), "--devices",
               "give each rank a device" + (fewer ? ", or start " + ranks_text(first_without) : ""));
+}
+
+void check_reduce(Reduce reduce, const std::vector<std::string>& devices) {
+  if (reduce == Reduce::all_reduce && std::ranges::none_of(devices, names_rank))
+    throw Error("one process has all devices, so that there is nothing to reduce between ranks", "--reduce",
+                "leave it out, or say which rank has each device: --devices 0@cpu:0,1@cpu:1 --ranks 2");
 }
 
 }  // namespace mptune::reports

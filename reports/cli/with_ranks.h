@@ -13,8 +13,8 @@ class App;
 
 namespace mptune::reports {
 
-/// --ranks, of a command whose devices may be those of several ranks.
-void add_rank_option(CLI::App& command, DeviceOptions& options);
+/// --ranks and --reduce, of a command whose devices may be those of several ranks.
+void add_rank_options(CLI::App& command, DeviceOptions& options);
 
 /// Runs a command whose devices may be those of several ranks, and returns its exit code. Starts the ranks of --ranks, each of which comes
 /// here again; on rank 0, and without ranks, calls `work`; on other ranks works for rank 0 until it ends. `model`: named in errors.
@@ -23,5 +23,8 @@ void add_rank_option(CLI::App& command, DeviceOptions& options);
 
 /// Throws Error unless each rank has a device, and each device a rank.
 void check_ranks(const std::vector<std::string>& devices, const RankPlace& place);
+
+/// Throws Error for an all-reduce where no device is of a rank.
+void check_reduce(Reduce reduce, const std::vector<std::string>& devices);
 
 }  // namespace mptune::reports

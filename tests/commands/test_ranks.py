@@ -299,7 +299,7 @@ class Ranks(CommandTest):
         self.assertEqual(plan["plan"]["devices"], names)
 
     def test_tune(self):
-        command = ["tune", *TRANSFORMER[:3], "--microbatches", "4", *TWO, "--budget", "25s"]
+        command = ["tune", *TRANSFORMER[:3], "--microbatches", "4", *TWO, *ALL_REDUCE, "--budget", "25s"]
         done = self.mptune("--json", *command, "-o", "ranks.study")
         self.assertIn(done.returncode, (0, 5), done.stderr)
         result = json.loads(done.stdout)
@@ -309,6 +309,7 @@ class Ranks(CommandTest):
         self.assertIn(devices, (TWO[1].split(","), TWO[1].split(",")[:1], TWO[1].split(",")[1:]))
         if len(devices) == 2:
             self.assertIn("--ranks 2", done.stderr + json.dumps(result))
+        self.assertEqual(json.loads(self.read("ranks.study/transformer.plan.json"))["training"]["reduce"], "all-reduce")
         again = self.mptune("--json", "tune", "--resume", "ranks.study", "--budget", "15s")
         self.assertIn(again.returncode, (0, 5), again.stderr)
         self.assertGreaterEqual(len(json.loads(again.stdout)["trials"]), len(result["trials"]), "the study knows how many ranks it needs")

@@ -38,8 +38,8 @@ struct Reader {
                                  template <class F> void fields(F& f, const Type& v) { __VA_ARGS__ }
 MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latency_s", v.latency_s);)
 MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices); f("pools", v.pools);
-              f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
-              f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
+              f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("reduce", v.reduce);
+              f("optimizer", v.optimizer); f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
               f("sleep_profile", v.sleep_profile); f("rank_call", v.rank_call);)
 MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.position); f("started", v.started);)
 MPTUNE_FIELDS(Samples, f("values", v.values);)
@@ -71,8 +71,7 @@ MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", 
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
               f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
               f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
-              f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);
-              f("reduce", v.reduce);)
+              f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 

@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 16;
+inline constexpr int kProtocolVersion = 17;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -68,7 +68,6 @@ struct TrainRequest {
   std::string validation_data;   ///< file or folder with samples to evaluate after each epoch; "" for none
   double validation_share = 0;   ///< of the samples, kept apart for that instead
   std::string rate_schedule;     ///< as parse_rate_schedule() takes it; "": a constant learning rate
-  Reduce reduce = {};            ///< between ranks
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {

@@ -8,6 +8,7 @@
 
 #include "profiler/base/optimizer_choice.h"
 #include "profiler/base/precision.h"
+#include "profiler/base/rank.h"
 #include "profiler/device/device_list.h"
 
 namespace mptune::tuner {
@@ -22,6 +23,7 @@ struct TrainingSetup {
   std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
+  Reduce reduce = Reduce::ordered;                   ///< of replicas on several ranks
   OptimizerChoice optimizer;
   double learning_rate = 0;                  ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
   Precision precision = Precision::float32;  ///< what is measured and checked in; plans say their own

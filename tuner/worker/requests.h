@@ -55,9 +55,9 @@ void run_plan(const Devices& devices, const TrainingSetup& setup, const std::fun
 class TrainingRun {
  public:
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
-  /// `devices` are as many and in the order of plan.devices. `ranks`, `reduce`: as PipelineOptions has them.
+  /// `devices` are as many and in the order of plan.devices. `ranks`: as PipelineOptions has them.
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices,
-              std::shared_ptr<RankGroup> ranks = nullptr, Reduce reduce = Reduce::ordered);
+              std::shared_ptr<RankGroup> ranks = nullptr);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;

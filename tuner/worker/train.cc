@@ -200,7 +200,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   if (!request.checkpoint.empty() && leads) check_can_save(loaded.model, request.checkpoint + "/tensors.safetensors");
   TrainingData data(request, loaded.model);
   const Checkpoints checkpoints(request, loaded.model, leads);
-  TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices, ranks, request.reduce);
+  TrainingRun run(request.setup, std::move(loaded.model), request.plan, {}, devices, ranks);
   run.limit_gradients(request.clip_norm, request.skip_non_finite);
   const profiler::StoppingRule tight{10, 50, 0.01};
   const int steps = request.epochs > 0 ? steps_of(request.epochs, data.epochs()) : request.steps;

@@ -26,13 +26,13 @@ bool sleeps(const TrainingSetup& setup) {
   return !setup.devices.empty() && device_kind(setup.devices[0]) == DeviceSpec::Kind::sleep && !setup.sleep_profile.empty();
 }
 
-PipelineOptions options_of(const TrainingSetup& setup, std::shared_ptr<RankGroup> ranks, Reduce reduce) {
+PipelineOptions options_of(const TrainingSetup& setup, std::shared_ptr<RankGroup> ranks) {
   return {.link = setup.link,
           .memory_bytes = setup.memory_bytes,
           .seed = setup.seed,
           .strict = false,
           .ranks = std::move(ranks),
-          .reduce = reduce};
+          .reduce = setup.reduce};
 }
 
 }  // namespace
@@ -113,8 +113,8 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
     : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
 
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices,
-                         std::shared_ptr<RankGroup> ranks, Reduce reduce)
-    : pipeline_(std::move(model), plan, options_of(setup, std::move(ranks), reduce), std::move(devices)),
+                         std::shared_ptr<RankGroup> ranks)
+    : pipeline_(std::move(model), plan, options_of(setup, std::move(ranks)), std::move(devices)),
       batch_(std::move(batch)),
       optimizers_(plan.stages.size()) {
   if (plan.options.precision == Precision::fp16) scaler_.emplace();

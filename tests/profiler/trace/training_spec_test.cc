@@ -16,6 +16,7 @@ const TrainingSpec kFull{.model = "transformer:d=64,layers=4",
                          .devices = "cpu:0,cpu:1",
                          .memory = "1GiB",
                          .link = "1GB/s,10us",
+                         .reduce = "all-reduce",
                          .loss = "mse",
                          .optimizer = "adam",
                          .learning_rate = "0.1",
@@ -30,10 +31,9 @@ TrainingSpec of_model(const std::string& model) {
 }
 
 TEST(TrainingCommand, SaysEverythingAgain) {
-  EXPECT_EQ(
-      training_command("tune", kFull).text(),
-      "mptune tune transformer:d=64,layers=4 --input 8x16 --batch 32 --devices cpu:0,cpu:1 --memory 1GiB --link 1GB/s,10us --loss mse "
-      "--optimizer adam --lr 0.1 --precision bf16 --seed 3 --data '/data/a b.pt'");
+  EXPECT_EQ(training_command("tune", kFull).text(),
+            "mptune tune transformer:d=64,layers=4 --input 8x16 --batch 32 --devices cpu:0,cpu:1 --memory 1GiB --link 1GB/s,10us "
+            "--reduce all-reduce --loss mse --optimizer adam --lr 0.1 --precision bf16 --seed 3 --data '/data/a b.pt'");
 }
 
 TEST(TrainingCommand, APlanFileHoldsBatchAndDevices) {

@@ -33,6 +33,7 @@ TrainingSetup some_setup() {
   setup.whole_machine = "cpu:0-1";
   setup.link = {12e9, 10e-6};
   setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};
+  setup.reduce = Reduce::all_reduce;
   setup.optimizer = parse_optimizer("adamw:beta2=0.95:weight_decay=0.1:decay=matrices");
   setup.learning_rate = 0.1 + 0.2;
   setup.loss = "mse";
@@ -101,9 +102,8 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(record.profile_path, "p.sqlite");
 
   const auto train = round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 5, 0.5, true, 3, true,
-                                                      "held", 0.25, "cosine:warmup=5%", Reduce::all_reduce},
+                                                      "held", 0.25, "cosine:warmup=5%"},
                                          decode_request);
-  EXPECT_EQ(train.reduce, Reduce::all_reduce);
   EXPECT_EQ(train.rate_schedule, "cosine:warmup=5%");
   EXPECT_EQ(train.steps, 11);
   EXPECT_EQ(train.load, "in.pt");

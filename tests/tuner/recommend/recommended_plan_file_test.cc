@@ -87,6 +87,9 @@ TEST(StudyIdentity, ChangesWithWhatIsTrainedAndOnWhat) {
   other.batch = 8;
   EXPECT_NE(study_identity(other, "", fingerprint), identity);
   other = setup;
+  other.reduce = Reduce::all_reduce;
+  EXPECT_NE(study_identity(other, "", fingerprint), identity);
+  other = setup;
   other.sleep_profile = "elsewhere.sqlite";
   EXPECT_EQ(study_identity(other, "", fingerprint), identity) << "a file of the study, not of the user";
   EXPECT_NE(study_identity(setup, "1GB/s", fingerprint), identity);
