@@ -90,8 +90,8 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
 /// The plan's, unless it may be made anew.
 std::vector<std::string> devices_to_train_on(const RunCommand& command, const Plan& plan, const RankPlace& place) {
   if (!command.replan) return plan.devices;
-  const tuner::TrainingSetup named = make_setup(command.model, command.devices, command.step);
-  return of_started_ranks(command.names_devices ? named.devices : plan.devices, place);
+  if (!command.names_devices) return of_started_ranks(plan.devices, place);
+  return of_started_ranks(make_setup(command.model, command.devices, command.step).devices, place);
 }
 
 Chosen plan_of_file(const RunCommand& command, const std::string& path, const RankPlace& place, const Session& session) {

@@ -26,8 +26,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kSearchActions = 2'000'000;  // a few seconds
-
-constexpr int kKept = 64;  // plans; the fastest may leave ranks without a device
+constexpr int kKept = 64;                           // plans; the fastest may leave ranks without a device
 
 bool devices_of_all_ranks(const std::vector<std::string>& devices, const RankPlace& place) {
   std::set<int> ranks;

@@ -39,7 +39,8 @@ struct Reader {
 MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latency_s", v.latency_s);)
 MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices); f("pools", v.pools);
               f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("reduce", v.reduce);
-              f("optimizer", v.optimizer); f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
+              f("optimizer", v.optimizer); f("learning_rate", v.learning_rate); f("precision", v.precision); f("loss", v.loss);
+              f("seed", v.seed); f("data", v.data);
               f("sleep_profile", v.sleep_profile); f("rank_call", v.rank_call);)
 MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.position); f("started", v.started);)
 MPTUNE_FIELDS(Samples, f("values", v.values);)
