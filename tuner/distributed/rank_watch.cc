@@ -45,11 +45,13 @@ void RankWatch::beat() {
 // It stops with the other's next byte.
 void RankWatch::watch(int other) {
   const at::Tensor byte = at::ones({1}, at::kByte);
+  std::exception_ptr lost;
   try {
     while (!stop_ && byte.item<std::uint8_t>() != 0) group_.receive(other, tag_, byte);
   } catch (...) {
-    lost_(std::current_exception());
+    lost = std::current_exception();
   }
+  if (lost) lost_(std::move(lost));  // not in the handler, which holds the error while another thread reads it
 }
 
 }  // namespace mptune::tuner

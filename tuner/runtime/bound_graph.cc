@@ -326,9 +326,9 @@ void BoundGraph::after_caller(int device, int other) {
 
 bool BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error)) return false;
-  // Read before another thread has the error: whoever lets go of it last frees its text.
+  // Whoever lets go of the error last frees its text: read here before another thread has it.
   const Error for_ranks = error_for_ranks(error);
-  if (!first_error_.set(error)) return false;
+  if (!first_error_.set(std::move(error))) return false;
   for (BoundLink* link : links()) link->channel->cancel();
   for (auto& [stage, channel] : host_channels_) channel->cancel();
   if (direct_) direct_->abort();
