@@ -24,19 +24,20 @@ class CutsRater {
   [[nodiscard]] const std::vector<std::vector<std::size_t>>& on() const { return on_; }
   /// From now on paths of `ns` count 1. Requires: above 0.
   void scale(double ns) { scale_ns_ = ns; }
-  /// From now on copies between stages are those over these cuts.
-  void set_copies(const std::vector<int>& cuts);
 
   struct Rating {
     double longest_ns = 0;
     double sum = 0;  ///< of high powers of all lengths
   };
+  /// The paths of all devices. Requires: `cuts` ascending, where stages may begin, one before each stage but the first.
   [[nodiscard]] Rating rate(const std::vector<int>& cuts);
-  /// The paths of one device, an index into on(), whose stages have these layers, with copies as they were set.
+  /// The paths of one device, an index into on(), whose stages have these layers, with the copies of the cuts that were rated last.
   [[nodiscard]] Rating of_device(std::size_t device, const std::vector<Range>& stages) const;
+  /// First layer of a stage; of the one behind the last: the number of layers.
   [[nodiscard]] std::size_t begin(const std::vector<int>& cuts, std::size_t stage) const;
 
  private:
+  void set_copies(const std::vector<int>& cuts);
   [[nodiscard]] bool receives(std::size_t s) const { return s > 0 && s < devices_.size() && devices_[s] != devices_[s - 1]; }
   [[nodiscard]] double sending_ns(std::size_t s) const;
 

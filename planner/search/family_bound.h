@@ -32,7 +32,8 @@ class FamilyBound {
   /// micro-batches than devices leave devices idle until the first is through forward; no gradient is ready before that, so all backward
   /// over all devices follows; the last update has an equal part of all parameters or more. `helps`: idle devices compute weight gradients
   /// of any stage, so all work goes over all devices; each is idle until a micro-batch reaches its first stage, as no weight gradient is
-  /// ready before. Holds for all rows. Requires: no more stages than layers; sizes that differ by at most one.
+  /// ready before. Copies that the sending device makes are a part of its work. Holds for all rows. Requires: no more stages than layers;
+  /// sizes that differ by at most one.
   [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits, bool helps = false);
   /// A better bound of families whose stages have one device each and whose idle devices do not help (stages_bound.h). Takes up to
   /// milliseconds.
