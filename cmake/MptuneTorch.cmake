@@ -129,19 +129,16 @@ foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
 endforeach()
 
-# One precompiled header for all targets that use LibTorch.
-file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/torch_pch.cc" CONTENT "")
-add_library(mptune_torch_pch STATIC "${CMAKE_BINARY_DIR}/torch_pch.cc")
-target_link_libraries(mptune_torch_pch PUBLIC mptune_options mptune_torch)
-target_precompile_headers(mptune_torch_pch PRIVATE <torch/torch.h>)
+# Two precompiled headers. Most sources need tensors and autograd alone, which load in half the time that all of torch/torch.h takes.
+mptune_precompiled(mptune_tensors mptune_torch <ATen/ATen.h> <torch/types.h> <torch/csrc/autograd/function.h>)
+mptune_precompiled(mptune_whole_torch mptune_torch <torch/torch.h>)
 
+# mptune_use_torch(TARGET SCOPE [mptune_whole_torch]): the latter where most sources use torch::nn or torch::optim.
 function(mptune_use_torch target scope)
   target_link_libraries(${target} ${scope} mptune_torch)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
-    # The precompiled header is made with -fPIC; executables would be compiled with -fPIE and could not use it.
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
+  if(ARGN)
+    mptune_reuse_precompiled(${target} ${ARGN})
+  else()
+    mptune_reuse_precompiled(${target} mptune_tensors)
   endif()
-  target_precompile_headers(${target} REUSE_FROM mptune_torch_pch)
 endfunction()

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kHalvings = 40;
 constexpr int kQuantiles = 32;
-constexpr std::size_t kMostFilled = 8;  // stages per device; with more, work reaches every device at once
 
 // A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {

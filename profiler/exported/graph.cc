@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/Tensor.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <map>

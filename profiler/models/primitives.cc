@@ -1,6 +1,6 @@
 #include "profiler/models/primitives.h"
 
-#include <torch/torch.h>
+#include <torch/nn.h>
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include <torch/torch.h>
+#include <torch/nn.h>
 
 #include <array>
 

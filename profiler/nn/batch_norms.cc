@@ -2,7 +2,7 @@
 
 #include <ATen/record_function.h>
 
-#include <torch/torch.h>
+#include <torch/nn.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "profiler/nn/module_layer.h"
 
-#include <torch/torch.h>
+#include <torch/nn.h>
 
 #include <mutex>
 #include <utility>

@@ -3,7 +3,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "profiler/state/state.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>

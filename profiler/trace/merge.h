@@ -7,7 +7,8 @@ namespace mptune::profiler {
 /// Merges two recordings of the same steps: `host`, made on the host's clock, and `gpus`, made by the GPUs' own recorder.
 /// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of both ordered by start; those of the result are, too.
 ///
-/// - Work of devices named "cuda:..." comes from `gpus`, work of all other devices from `host`, as does that of a rank's GPU ("1@cuda:0") that
+/// - Work of devices named "cuda:..." comes from `gpus`, work of all other devices from `host`, as does that of a rank's GPU ("1@cuda:0")
+/// that
 ///   `gpus` does not have.
 /// - Devices, names, threads and tags of both become one list each.
 /// - `host` may name parts of a GPU ("cuda:0/1of2") where `gpus` names the whole GPU. Work goes to the part that the host launched it for;

@@ -13,7 +13,16 @@ from mptune._error import Error
 from mptune._files import Inputs, Loss, Model, Path
 from mptune._program import run as run_program
 from mptune.results import (
-    CheckResult, CompareResult, DoctorResult, ImportResult, ModelsResult, PlanResult, ProfileResult, RunResult, SimulateResult, TuneResult,
+    CheckResult,
+    CompareResult,
+    DoctorResult,
+    ImportResult,
+    ModelsResult,
+    PlanResult,
+    ProfileResult,
+    RunResult,
+    SimulateResult,
+    TuneResult,
 )
 
 Names = Union[str, Sequence[str]]

@@ -16,6 +16,7 @@ from mptune._report import report
 if TYPE_CHECKING:
     import numpy
     import pandas
+
     from mptune.mptune_plan import Plan
 
     Array = numpy.ndarray[Any, numpy.dtype[Any]]

@@ -3,11 +3,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import jsonschema
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from patience import patience
 
 PROGRAM = os.environ["MPTUNE_PROGRAM"]
 SCHEMAS = os.environ["MPTUNE_SCHEMAS"]
@@ -25,7 +29,7 @@ def schema(name):
 
 def left_processes(marker, seconds=3):
     """Processes with MPTUNE_TEST_MARKER=marker in their environment that are still there after a moment."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while (left := [pid for pid in filter(str.isdigit, os.listdir("/proc")) if is_marked(pid, marker)]) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
@@ -53,7 +57,7 @@ class CommandTest(unittest.TestCase):
 
     def mptune(self, *arguments, stdout=subprocess.PIPE, cwd=None, **environment):
         return subprocess.run([PROGRAM, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd or self.folder,
-                              env=self.environment(**environment), timeout=100)
+                              env=self.environment(**environment), timeout=patience(100))
 
     def succeed(self, *arguments, **environment):
         done = self.mptune(*arguments, **environment)

@@ -3,6 +3,8 @@ import os
 import re
 import subprocess
 
+from harness import patience
+
 COMMANDS = "profile|plan|tune|run|check|simulate|compare|report|export|import|models|doctor|completion"
 NAMED = re.compile(rf"\bmptune ({COMMANDS})\b")
 
@@ -20,7 +22,7 @@ def run_as_printed(command, program, folder, environment):
         os.symlink(program, os.path.join(bin_folder, "mptune"))
     path = bin_folder + os.pathsep + environment.get("PATH", os.defpath)
     return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
-                          env={**environment, "PATH": path}, timeout=100)
+                          env={**environment, "PATH": path}, timeout=patience(100))
 
 
 def literals(text):

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import unittest
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 from timelines import write_timeline
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "ci_gate")
@@ -48,7 +48,7 @@ class Gate(CommandTest):
                 self.recording(f"{side}{number}.sqlite", length)
         path = self.path("bin") + os.pathsep + os.environ["PATH"]
         return subprocess.run([os.path.join(EXAMPLE, "gate.sh"), "base", "new", "net.so", *options], cwd=self.folder, text=True, capture_output=True,
-                              timeout=100, env=self.environment(PATH=path, GATE_CALLS=self.path("calls"), GATE_MADE=self.path("made"), **environment))
+                              timeout=patience(100), env=self.environment(PATH=path, GATE_CALLS=self.path("calls"), GATE_MADE=self.path("made"), **environment))
 
     def calls(self):
         with open(self.path("calls")) as file:

@@ -3,7 +3,6 @@ import os
 import sqlite3
 
 import jsonschema
-
 from harness import SCHEDULES, TWO_PARTS, CommandTest, schema
 from timelines import write_timeline
 

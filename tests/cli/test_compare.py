@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 
 import jsonschema
-
 from harness import CommandTest, schema
 from timelines import write_timeline
 

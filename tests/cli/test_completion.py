@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import COMMANDS, SCHEDULES, CommandTest
+from harness import COMMANDS, SCHEDULES, CommandTest, patience
 
 MODELS = ["mlp", "resnet18", "resnet50", "transformer", "vgg16", "bert", "unet", "late-fusion", "encoder-decoder-classifier"]
 # Prints what the script proposes for the last of the words.
@@ -42,13 +42,13 @@ class Completion(CommandTest):
 
     def in_bash(self, *words):
         done = subprocess.run(["bash", "-c", BASH, "bash", self.scripts["bash"], "mptune", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, cwd=self.folder, timeout=20)
+                              text=True, cwd=self.folder, timeout=patience(20))
         self.assertEqual((done.returncode, done.stderr), (0, ""), words)
         return done.stdout.split("\n")[:-1] if done.stdout != "\n" else []
 
     def in_fish(self, line):
         done = subprocess.run(["fish", "--no-config", "-c", f"source {self.scripts['fish']}; complete -C {line!r}"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, cwd=self.folder, env={**os.environ, "HOME": self.folder}, timeout=20)
+                              stderr=subprocess.PIPE, text=True, cwd=self.folder, env={**os.environ, "HOME": self.folder}, timeout=patience(20))
         self.assertEqual((done.returncode, done.stderr), (0, ""), line)
         return [proposal.split("\t")[0] for proposal in done.stdout.splitlines()]
 
@@ -110,12 +110,12 @@ class Completion(CommandTest):
     def test_zsh_reads_its_script(self):
         if shutil.which("zsh") is None:
             self.skipTest("zsh is not installed")
-        subprocess.run(["zsh", "-n", self.scripts["zsh"]], check=True, timeout=20)
+        subprocess.run(["zsh", "-n", self.scripts["zsh"]], check=True, timeout=patience(20))
 
     def test_fish_completes(self):
         if shutil.which("fish") is None:
             self.skipTest("fish is not installed")
-        subprocess.run(["fish", "--no-execute", self.scripts["fish"]], check=True, timeout=20)
+        subprocess.run(["fish", "--no-execute", self.scripts["fish"]], check=True, timeout=patience(20))
         self.assertTrue(set(COMMANDS) <= set(self.in_fish("mptune ")))
         self.assertEqual(self.in_fish("mptune tune --sched"), ["--schedule"])
         self.assertEqual(sorted(self.in_fish("mptune tune resnet50 --optimizer ")), ["adam", "adamw", "sgd"])

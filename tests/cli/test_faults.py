@@ -8,8 +8,7 @@ import signal
 import subprocess
 
 import jsonschema
-
-from harness import PROGRAM, CommandTest, left_processes, schema
+from harness import PROGRAM, CommandTest, left_processes, patience, schema
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--trials", "1", "--microbatches", "4"]
 MEMORY = {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096, "cap_bytes": 1024}
@@ -86,7 +85,7 @@ class Faults(CommandTest):
     def test_a_full_disk(self):
         """What was stored before stays, and the printed command goes on once there is space."""
         limit = 330_000  # the profile fits, the log of all trials does not
-        done = subprocess.run([PROGRAM, *TUNE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=100,
+        done = subprocess.run([PROGRAM, *TUNE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=patience(100),
                               env=self.environment(MPTUNE_FAKE="no-limits"),
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)))
         self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
@@ -101,6 +100,6 @@ class Faults(CommandTest):
         process.stdout.close()
         with process.stderr as stream:
             errors = stream.read()
-        self.assertIn(process.wait(timeout=100), (-signal.SIGPIPE, 7), errors)
+        self.assertIn(process.wait(timeout=patience(100)), (-signal.SIGPIPE, 7), errors)
         self.expect_nothing_left()
         self.succeed("report", "toy.study", "--text")

@@ -3,7 +3,6 @@ import os
 import sqlite3
 
 import jsonschema
-
 from harness import CommandTest, schema
 
 KERNELS = 100

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import subprocess
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 
 HOSTILE = "\x1b[31m\x1b]0;title\x07\r\b\t\x7f\x00\x85\x9b2J\u202e\u2066\u2028 end\nmptune: forged"
 OUR_COLOURS = re.compile(r"\x1b\[(0|1|2|3[1-6])m")
@@ -22,7 +22,7 @@ class HostileTexts(CommandTest):
         return os.path.join(self.folder, name)
 
     def run_bytes(self, *arguments, **environment):
-        return subprocess.run([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, timeout=100,
+        return subprocess.run([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, timeout=patience(100),
                               env=self.environment(LC_ALL="C.UTF-8", MPTUNE_FAKE_SUFFIX=json.dumps(HOSTILE), **environment))
 
     def expect_harmless(self, data, colours, arguments):

@@ -9,8 +9,7 @@ import tempfile
 import unittest
 
 import jsonschema
-
-from harness import CommandTest, schema
+from harness import CommandTest, patience, schema
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "60s", "--trials", "6"]
 TUNED = {}
@@ -177,7 +176,7 @@ class InABrowser(PageTest):
                                "--disable-component-update", "--disable-sync", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND",
                                f"--user-data-dir={self.path('browser')}", f"--log-net-log={self.path(log)}", "--dump-dom",
                                "file://" + self.path(name)],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, env=self.environment())
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=patience(100), env=self.environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

@@ -3,7 +3,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import COMMANDS, CommandTest
+from harness import COMMANDS, CommandTest, patience
 from test_completion import options_of
 
 
@@ -32,7 +32,7 @@ class Manual(CommandTest):
                 continue
             checked = True
             for command, page in self.pages():
-                done = subprocess.run([program, *arguments], input=page, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+                done = subprocess.run([program, *arguments], input=page, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=patience(60))
                 self.assertEqual((done.returncode, done.stderr), (0, ""), (program, command, done.stdout))
         if not checked:
             self.skipTest("neither mandoc nor groff is installed")
@@ -41,7 +41,7 @@ class Manual(CommandTest):
         if shutil.which("groff") is None:
             self.skipTest("groff is not installed")
         text = subprocess.run(["groff", "-man", "-Tascii", "-P-cbou"], input=self.succeed("help", "--man", "tune"), stdout=subprocess.PIPE,
-                              text=True, check=True, timeout=60).stdout
+                              text=True, check=True, timeout=patience(60)).stdout
         self.assertIn("mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s", text)
         self.assertIn("--budget TIME", text)
         self.assertIn("the best plans are too close to tell apart", " ".join(text.split()))

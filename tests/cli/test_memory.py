@@ -4,7 +4,6 @@ import os
 import shlex
 
 import jsonschema
-
 from harness import CommandTest, schema
 
 SLEEP = ["--devices", "sleep:2"]

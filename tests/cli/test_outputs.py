@@ -5,7 +5,7 @@ import stat
 import subprocess
 import unittest
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 
 SIMULATE = ["simulate", "--plan", "plan.json", "--profile", "profile.sqlite"]
 
@@ -33,7 +33,7 @@ class Outputs(CommandTest):
         os.mkfifo(self.path("pipe"))
         with subprocess.Popen(["timeout", "60", "cat", self.path("pipe")], stdout=subprocess.PIPE, text=True) as reader:
             self.succeed("plan", "profile.sqlite", "-o", "pipe")
-            self.assertIn('"mptune"', reader.communicate(timeout=60)[0])
+            self.assertIn('"mptune"', reader.communicate(timeout=patience(60))[0])
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe")).st_mode))
 
     def test_a_folder_is_no_name_of_an_export(self):
@@ -70,7 +70,7 @@ class Outputs(CommandTest):
     def test_a_limit_on_the_size_of_files_is_an_error(self):
         names = self.names()
         for command in (["plan", "profile.sqlite", "-o", "p.json"], [*SIMULATE, "-o", "t.sqlite"]):
-            done = subprocess.run([PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=100,
+            done = subprocess.run([PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=patience(100),
                                   env=self.environment(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
             self.assertEqual(done.returncode, 7, f"{command}\n{done.stdout}\n{done.stderr}")
             self.assertRegex(done.stderr, "(larger than the limit|writing failed|disk is full)")
@@ -82,7 +82,7 @@ class Outputs(CommandTest):
         for command in (tune, ["plan", "profile.sqlite"], ["profile", "toy", "--devices", "sleep:2"], ["report", "trace.sqlite", "--text"], ["models"]):
             for closed in ("<&- >&- 2>&-", ">&-"):
                 done = subprocess.run(["bash", "-c", f"exec \"$@\" {closed}", "bash", PROGRAM, *command], stderr=subprocess.PIPE, text=True, cwd=self.folder,
-                                      env=self.environment(), timeout=100)
+                                      env=self.environment(), timeout=patience(100))
                 self.assertIn(done.returncode, (2, 7) if command is tune and closed == ">&-" else (7,), f"{command} {closed}: {done.stderr}")
         self.assertEqual(self.bytes("toy.study/study.lock"), b"", "nothing was printed into a file")
         self.succeed("report", "toy.study", "--text")

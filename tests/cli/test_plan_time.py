@@ -7,8 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, CommandTest
-
+from harness import PROGRAM, CommandTest, patience
 
 SANITIZED = os.environ.get("MPTUNE_SANITIZED") == "ON"
 BEST = "p.json is the best plan found so far"
@@ -34,7 +33,7 @@ class PlanTime(CommandTest):
     def plan(self, seconds):
         with open(os.path.join(self.folder, "p.json")) as file:
             stored = json.load(file)
-        self.assertLess(seconds, 20)
+        self.assertLess(seconds, patience(20))
         return stored
 
     def expect_gap(self, output, may_lack_time):
@@ -51,7 +50,7 @@ class PlanTime(CommandTest):
         time.sleep(seconds)
         self.assertIsNone(process.poll(), "the search ended by itself")
         process.send_signal(number)
-        return process, *process.communicate(timeout=60)
+        return process, *process.communicate(timeout=patience(60))
 
     def test_a_signal_ends_the_search_with_the_best_plan_so_far(self):
         for number, code, why in ((signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")):
@@ -71,7 +70,7 @@ class PlanTime(CommandTest):
     def test_the_end_of_the_processor_time_ends_the_search_with_the_best_plan_so_far(self):
         for seconds in (4, 8, 16, 32, 64):  # A slow build may need longer for its first plan.
             done = subprocess.run([PROGRAM, *self.arguments, "--force", "--json"], capture_output=True, text=True, cwd=self.folder, env=self.environment(),
-                                  timeout=100, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds)))
+                                  timeout=patience(100), preexec_fn=lambda s=seconds: resource.setrlimit(resource.RLIMIT_CPU, (s, s)))
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertIn(f"mptune has nearly used all the processor time that it may, {seconds} s: ", done.stderr)
             self.assertIn("raise the limit (ulimit -t); ", done.stderr)

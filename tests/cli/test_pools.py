@@ -2,8 +2,8 @@
 import json
 import os
 
-from harness import CommandTest, schema
 import jsonschema
+from harness import CommandTest, schema
 
 POOL = ["--devices", "cpu:0-1/auto"]
 TUNE = ["tune", "toy", *POOL, "--budget", "20s", "-o", "toy.study"]

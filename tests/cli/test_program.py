@@ -10,8 +10,7 @@ import time
 import unittest
 
 import jsonschema
-
-from harness import PROGRAM, CommandTest, schema
+from harness import PROGRAM, CommandTest, patience, schema
 
 CUDA_PROGRAM = os.environ.get("MPTUNE_CUDA_PROGRAM", "")
 # A file as a recorded process writes it.
@@ -163,21 +162,21 @@ class RecordedProgram(CommandTest):
     def interrupt(self, number, script):
         process = subprocess.Popen([PROGRAM, "profile", "--", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    cwd=self.folder, env=self.environment())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while not os.path.exists(self.path("ready")) and time.monotonic() < deadline:
             self.assertIsNone(process.poll())
             time.sleep(0.01)
         time.sleep(0.05)
         start = time.monotonic()
         process.send_signal(number)
-        errors = process.communicate(timeout=20)[1]
+        errors = process.communicate(timeout=patience(20))[1]
         seconds = time.monotonic() - start
         with open(self.path("ready")) as file:
             pids = [int(word) for word in file.read().split()]
         os.remove(self.path("ready"))
         for pid in pids:
             self.assertFalse(self.alive(pid), f"{script}: a process is left")
-        self.assertLess(seconds, 1, script)
+        self.assertLess(seconds, patience(1), script)
         return process.returncode, errors
 
     def alive(self, pid):

@@ -4,7 +4,6 @@ import os
 import sqlite3
 
 import jsonschema
-
 from harness import CommandTest, schema
 
 OFFSET_US = 2345.678

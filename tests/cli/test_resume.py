@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import time
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--batch", "8", "--budget", "200s", "--trials", "1"]
 SEARCHED = [word if word != "1" else "8" for word in TUNE]
@@ -28,7 +28,7 @@ class Resume(CommandTest):
         command = re.search(r"`mptune (tune --resume [^`]*)`", text.strip().splitlines()[-1]).group(1)
         os.makedirs(self.path("elsewhere"), exist_ok=True)
         done = subprocess.run(["bash", "-c", f'"$0" --json {command}', PROGRAM], cwd=self.path("elsewhere"), env=self.environment(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=patience(100))
         self.assertIn(done.returncode, (0, 5), f"{command}\n{done.stderr}")
         return json.loads(done.stdout)
 
@@ -94,11 +94,11 @@ class Resume(CommandTest):
             pid = self.path("pid")
             process = subprocess.Popen([PROGRAM, *TUNE, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                                        env=self.environment(MPTUNE_FAKE=mode))
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + patience(20)
             while not (os.path.exists(pid) and os.path.getsize(pid)) and time.monotonic() < deadline:
                 time.sleep(0.01)
             process.send_signal(number)
-            errors = process.communicate(timeout=20)[1]
+            errors = process.communicate(timeout=patience(20))[1]
             self.assertEqual(process.returncode, code, errors)
             os.remove(pid)
             self.assertGreater(len(self.as_printed(errors)["trials"]), 0)
@@ -137,7 +137,7 @@ class Resume(CommandTest):
         self.assertIn(kept, line)
         command = re.search(r"\(`mptune (.*)` shows it\)$", line).group(1)
         shown = subprocess.run(["bash", "-c", f'"$0" {command} -o seen.sqlite', PROGRAM], cwd=self.folder, env=self.environment(), text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=patience(100))
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.succeed(*TUNE, "--force")
         self.assertEqual(os.listdir(self.path("toy.study/failed")), [], "--force replaces the study whole")

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 
 
 class Signals(CommandTest):
@@ -13,7 +13,7 @@ class Signals(CommandTest):
         pid_file = os.path.join(self.folder, "pid")
         process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                                    env=self.environment(MPTUNE_FAKE=mode))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while not (os.path.exists(pid_file) and os.path.getsize(pid_file)) and time.monotonic() < deadline:
             self.assertIsNone(process.poll(), "ended before the worker was asked")
             time.sleep(0.01)
@@ -21,7 +21,7 @@ class Signals(CommandTest):
             worker = int(file.read())
         start = time.monotonic()
         process.send_signal(number)
-        errors = process.communicate(timeout=20)[1]
+        errors = process.communicate(timeout=patience(20))[1]
         seconds = time.monotonic() - start
         self.assertFalse(self.alive(worker), "a worker is left")
         os.remove(pid_file)
@@ -51,7 +51,7 @@ class Signals(CommandTest):
                 extra = ["-o", f"{mode}-{code}"] if arguments[0] != "run" else []
                 returncode, seconds, errors = self.interrupt(number, mode, *arguments, *extra)
                 self.assertEqual(returncode, code, errors)
-                self.assertLess(seconds, 1, mode)
+                self.assertLess(seconds, patience(1), mode)
                 self.assertIn("interrupted" if code == 130 else "terminated", errors)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("mptune-")], [], "no temporary folder is left")
 
@@ -69,7 +69,7 @@ class Signals(CommandTest):
             study = os.path.join(self.folder, f"{kill}.study")
             process = subprocess.Popen([PROGRAM, *arguments, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
                                        env=self.environment())
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + patience(20)
             while not os.path.exists(study) and time.monotonic() < deadline:
                 pass
             time.sleep(draw.choice([0, 0.0003, 0.001, 0.1]) * draw.random())
@@ -84,11 +84,11 @@ class Signals(CommandTest):
         """The worker would hang for 600 s, in each phase."""
         for phase, code, words in (("check", 7, "did nothing"), ("measure", 7, "did nothing"), ("series", 6, "timed out"), ("record", 5, None)):
             start = time.monotonic()
-            done = subprocess.run([PROGRAM, "tune", "toy", "--devices", "sleep:2", "--budget", "3s", "-o", phase], cwd=self.folder, timeout=60,
+            done = subprocess.run([PROGRAM, "tune", "toy", "--devices", "sleep:2", "--budget", "3s", "-o", phase], cwd=self.folder, timeout=patience(60),
                                   env=self.environment(MPTUNE_FAKE="hang-" + phase, MPTUNE_FAKE_PID=os.path.join(self.folder, "pid")),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             # On a loaded machine the budget may be spent before the profile.
             self.assertIn(done.returncode, {"record": (code, 0), "measure": (code, 6)}.get(phase, (code,)), phase + done.stderr)
-            self.assertLess(time.monotonic() - start, 30, phase)
+            self.assertLess(time.monotonic() - start, patience(30), phase)
             if words and done.returncode == code:
                 self.assertIn(words, done.stderr)

@@ -4,7 +4,6 @@ import os
 import unittest
 
 import jsonschema
-
 from harness import CommandTest, schema
 
 NODE = {"name": "node", "count": 4, "devices": 2, "memory": "4GiB", "link": {"bandwidth": "20GB/s", "latency": "5us"}}

@@ -3,7 +3,6 @@ import json
 import os
 
 import jsonschema
-
 from harness import CommandTest, schema
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "8"]

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, patience
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 DEVICES = ",".join(f"cpu:{core}" for core in CORES)
@@ -120,7 +120,7 @@ class Checkpoints(CommandTest):
         return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
 
     def await_checkpoint(self, process):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while self.saved() == 0 and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
 

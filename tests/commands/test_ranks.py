@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, CommandTest, is_marked, left_processes
+from harness import PROGRAM, CommandTest, is_marked, left_processes, patience
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 ONE = ["--devices", ",".join(f"cpu:{core}" for core in CORES)]
@@ -50,7 +50,7 @@ def python_with_torch():
     """A Python that has torchrun, "" for none."""
     python = os.environ.get("MPTUNE_TEST_PYTHON", "python3")
     try:
-        done = subprocess.run([python, "-c", "import torch.distributed.run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run([python, "-c", "import torch.distributed.run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=patience(60))
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return python if done.returncode == 0 else ""
@@ -121,7 +121,7 @@ class Ranks(CommandTest):
                                 env=self.environment())
 
     def victim(self, process, rank, worker):
-        deadline = time.monotonic() + SLACK_S
+        deadline = time.monotonic() + patience(SLACK_S)
         while time.monotonic() < deadline and process.poll() is None:
             if pid := process_of(rank, worker, self.folder):
                 return pid
@@ -133,16 +133,16 @@ class Ranks(CommandTest):
         return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
 
     def await_checkpoint_behind(self, step, process):
-        deadline = time.monotonic() + SLACK_S
+        deadline = time.monotonic() + patience(SLACK_S)
         while self.saved() <= step and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
 
     def kill_ends_all(self, process, rank, worker, kill, number=signal.SIGKILL):
         os.kill(self.victim(process, rank, worker), number)
         killed = time.monotonic()
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=patience(60))
         about = f"{kill}, rank {rank}, {'worker' if worker else 'mptune'}: {out}{errors}"
-        self.assertLess(time.monotonic() - killed, SLACK_S + (WATCH_S if number == signal.SIGSTOP else 0), about)
+        self.assertLess(time.monotonic() - killed, patience(SLACK_S + (WATCH_S if number == signal.SIGSTOP else 0)), about)
         self.assertEqual(process.returncode, ENVIRONMENT, about)
         lines = [line for line in errors.splitlines() if "; " in line]
         self.assertEqual(len(lines), 1, about)
@@ -261,7 +261,7 @@ class Ranks(CommandTest):
             self.victim(process, 1, True)
             time.sleep(0.5)
             process.send_signal(number)
-            process.communicate(timeout=60)
+            process.communicate(timeout=patience(60))
             self.assertEqual(process.returncode, code)
             self.assertEqual(left_processes(self.folder), [])
 
@@ -271,7 +271,7 @@ class Ranks(CommandTest):
             self.skipTest("no Python has torch; name one in MPTUNE_TEST_PYTHON")
         command = [PROGRAM, "--json", "run", *TRANSFORMER, *TWO[:2], *schedule("1f1b"), "--steps", "3", "--save", "torchrun.safetensors"]
         done = subprocess.run([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", *command],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment(), timeout=100)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment(), timeout=patience(100))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("\n"), 1, "rank 0 prints the result, alone")
         one = self.result("run", "run", *TRANSFORMER, *ONE, "--steps", "3", "--save", "one.safetensors")
@@ -318,12 +318,12 @@ class Ranks(CommandTest):
     def test_tune_goes_on_without_a_worker_that_was_killed(self):
         process = subprocess.Popen([PROGRAM, "--json", "tune", *TRANSFORMER[:3], *TWO, "--budget", "20s", "-o", "killed.study"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         study = os.path.join(self.folder, "killed.study/study.sqlite")
         while time.monotonic() < deadline and not self.trials(study):
             time.sleep(0.1)
         os.kill(self.victim(process, 1, True), signal.SIGKILL)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=patience(60))
         self.assertIn(process.returncode, (0, 5), errors)
         self.assertEqual(left_processes(self.folder), [])
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from harness import PROGRAM, CommandTest, left_processes
+from harness import PROGRAM, CommandTest, left_processes, patience
 from slow_link import ADDRESSES, INTERFACES, SlowLink, Unavailable
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
@@ -37,7 +37,7 @@ class TwoHosts(CommandTest):
     def over_link(self, *command, codes=(0,)):
         """Rank 0's result."""
         ranks = [self.of_rank(rank, *command, *DEVICES) for rank in (0, 1)]
-        ended = [rank.communicate(timeout=200) for rank in ranks]
+        ended = [rank.communicate(timeout=patience(200)) for rank in ranks]
         for rank, (_, errors) in zip(ranks, ended):
             self.assertIn(rank.returncode, codes, errors)
         self.assertEqual(left_processes(self.folder), [])

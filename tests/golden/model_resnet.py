@@ -5,6 +5,7 @@ model_<name>_golden.txt: outputs, loss, gradient sums and running statistics of 
 The formula (fill) is repeated in tests/support/model_formula.h.
 """
 import pathlib
+
 import torch
 import torchvision
 

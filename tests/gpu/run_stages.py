@@ -20,6 +20,7 @@ import machine
 import stages
 from commands import Commands, Failed, OutOfTime, Skipped
 
+
 class Usage(Exception):
     """The call can't be carried out as it is."""
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "cli"))  # last: it has tests of the same names
-from harness import PROGRAM, CommandTest, left_processes  # noqa: E402,F401
+from harness import PROGRAM, CommandTest, left_processes, patience  # noqa: E402,F401
 
 
 def stage(folder):

@@ -9,7 +9,7 @@ import sys
 import time
 from unittest import mock
 
-from support import STAGE, PythonTest, left_processes, mptune
+from support import STAGE, PythonTest, left_processes, mptune, patience
 
 from mptune import _program
 
@@ -174,7 +174,7 @@ class Interrupts(PythonTest):
         return process
 
     def wait_for(self, name):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while not (os.path.exists(name) and os.path.getsize(name)):
             self.assertLess(time.monotonic(), deadline, f"no {name}")
             time.sleep(0.01)
@@ -183,7 +183,7 @@ class Interrupts(PythonTest):
         process = self.start(WAITS)
         self.assertNotEqual(left_processes(self.marker, 0), [], "the marker is seen")
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=patience(20))
         self.assertEqual(left_processes(self.marker), [])
         self.assertEqual(output, "interrupted\n", errors)
         self.assertIn("mptune: interrupted", errors)
@@ -198,7 +198,7 @@ class Interrupts(PythonTest):
             process = self.start(WAITS)
         self.assertNotEqual(pathlib.Path("pid").read_text(), str(process.pid), "a group of its own")
         os.killpg(process.pid, signal.SIGINT)
-        self.assertEqual(process.communicate(timeout=20)[0], "interrupted\n")
+        self.assertEqual(process.communicate(timeout=patience(20))[0], "interrupted\n")
         self.assertEqual(pathlib.Path("count").read_text(), "1")
 
     def test_a_second_interrupt_kills(self):
@@ -211,14 +211,14 @@ class Interrupts(PythonTest):
         process.send_signal(signal.SIGINT)
         self.wait_for("asked")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.communicate(timeout=20)[0], "interrupted\n")
+        self.assertEqual(process.communicate(timeout=patience(20))[0], "interrupted\n")
         self.assertEqual(left_processes(self.marker), [])
 
     def test_another_exception_ends_the_program_too(self):
         code = "import signal\ndef late(*_): raise TimeoutError\nsignal.signal(signal.SIGUSR1, late)\n"
         process = self.start(code + WAITS.replace("KeyboardInterrupt", "TimeoutError"))
         process.send_signal(signal.SIGUSR1)
-        self.assertEqual(process.communicate(timeout=20)[0], "interrupted\n")
+        self.assertEqual(process.communicate(timeout=patience(20))[0], "interrupted\n")
         self.assertEqual(left_processes(self.marker), [])
 
     def test_the_program_ends_when_python_is_killed(self):

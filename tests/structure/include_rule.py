@@ -39,11 +39,6 @@ CUPTI_MODULES = {"profiler/collect"}
 TORCH_FILES = {"profiler/collect/tag_scope.cc"}
 
 
-def module_of(path):
-    parts = path.parts
-    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
-
-
 def ours(name):
     """Path of an included header of the project, else None."""
     path = pathlib.PurePosixPath(name)

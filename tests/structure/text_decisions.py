@@ -97,7 +97,7 @@ def offences_of(path, text, used):
     name = with_folder if with_folder in HANDS_ON else path.name
     held = []
     for number, line in enumerate(lines, 1):
-        def offence(what, number=number):
+        def offence(what, number=number, line=line):
             return f"{path}:{number}: {what}: {line.strip()}"
 
         allowed = [entry for entry in NO_VALUE if entry[0] == name and entry[1] in line]

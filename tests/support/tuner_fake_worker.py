@@ -82,7 +82,7 @@ elif request["type"] == "series":
         if name == "oom":
             say("entry_finished", entry=i, outcome={"type": "out_of_memory", "device": "cpu:1", "requested_bytes": 5, "cap_bytes": 4})
             continue
-        for w in range(series["warm_up"]):
+        for _ in range(series["warm_up"]):
             say("step_started", entry=i, round=-1)
             if name.endswith("@w"):
                 die(name.split("@")[0])

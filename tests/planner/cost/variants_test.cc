@@ -126,7 +126,10 @@ TEST(Variants, TheRemedyNamesTheOptionsThatMeasureWhatIsMissing) {
 
 TEST(Variants, GiveThePlansTheirOptions) {
   const ExecutionOptions options = options_in({MemoryFormat::channels_last, true, 3}, Precision::bf16, {"cpu:0-3", "cpu:4"});
-  EXPECT_EQ(options, (ExecutionOptions{.memory_format = MemoryFormat::channels_last, .replace_slow_kernels = true, .precision = Precision::bf16, .threads = {3, 1}}));
+  EXPECT_EQ(
+      options,
+      (ExecutionOptions{
+          .memory_format = MemoryFormat::channels_last, .replace_slow_kernels = true, .precision = Precision::bf16, .threads = {3, 1}}));
   EXPECT_EQ(options_in({.threads = 3}, Precision::float32, {"cpu:0", "cpu:4-6"}), ExecutionOptions());
 }
 

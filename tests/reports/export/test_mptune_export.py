@@ -333,7 +333,7 @@ class Recipes(ExportTest):
         padding = torch.rand(3, 5) > 0.3
         indices = [torch.arange(size) for size in (3, 2, 4, 5)]
         ours = mptune_export._over_indices(lambda b, h, q, k: (k <= q + h) & padding[b, k])(*indices)
-        theirs = torch.stack([torch.stack([self.own(lambda b, h, q, k: (k <= q + head) & row[k], bh_indices=False)(None, None, *indices[2:])
+        theirs = torch.stack([torch.stack([self.own(lambda b, h, q, k, head=head, row=row: (k <= q + head) & row[k], bh_indices=False)(None, None, *indices[2:])
                                            for head in range(2)]) for row in padding])
         self.assertTrue(torch.equal(ours, theirs))
         plain = (lambda b, h, q, k: k <= q), (None, None, *indices[2:])

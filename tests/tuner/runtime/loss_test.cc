@@ -1,5 +1,6 @@
 // A user's loss that returns no number fails its step, and no other.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

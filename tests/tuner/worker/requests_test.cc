@@ -104,10 +104,10 @@ TEST_F(WorkerRequests, CheckTakesFewSamplesUnlessAskedAndLeavesOutWhatTimeDoesNo
 }
 
 TEST_F(WorkerRequests, RecordWritesATraceThatAddsUp) {
-  constexpr int kSteps = 3, kLayers = 4, kMicrobatches = 4;
+  constexpr int kSteps = 3, kMlpLayers = 4, kSizes = 4;
   tuner::RecordRequest request;
   request.setup = setup_for("mlp:layers=4", 16);
-  request.plan = plan_for(request.setup, kLayers, 4);
+  request.plan = plan_for(request.setup, kMlpLayers, 4);
   request.steps = kSteps;
   request.path = path("trace.sqlite");
   tuner::record(request, replies());
@@ -124,8 +124,8 @@ TEST_F(WorkerRequests, RecordWritesATraceThatAddsUp) {
     tagged.insert(trace.tags.at(as_index(event.tag)).step);
   }
   const int stages = static_cast<int>(request.setup.devices.size());
-  EXPECT_EQ(count[EventKind::forward], kSteps * kMicrobatches * (kLayers + 1)) << "layers and the loss";
-  EXPECT_EQ(count[EventKind::copy], kSteps * kMicrobatches * 2 * (stages - 1));
+  EXPECT_EQ(count[EventKind::forward], kSteps * kSizes * (kMlpLayers + 1)) << "layers and the loss";
+  EXPECT_EQ(count[EventKind::copy], kSteps * kSizes * 2 * (stages - 1));
   EXPECT_EQ(count[EventKind::optimizer], kSteps * stages);
   std::set<int> steps;
   for (const StepWindow& window : trace.steps) steps.insert(window.step);
