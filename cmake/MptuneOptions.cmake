@@ -14,7 +14,7 @@ find_program(MPTUNE_CCACHE ccache)
 if(MPTUNE_CCACHE)
   # ccache: relaxed checks serve sources that use a precompiled header; relative paths share results between checkouts.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-                                  CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MPTUNE_CCACHE})
+                                  CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_IGNOREOPTIONS=-Werror ${MPTUNE_CCACHE})
 endif()
 
 find_package(Threads REQUIRED)

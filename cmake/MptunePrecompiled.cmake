@@ -6,6 +6,9 @@ function(mptune_precompiled name libraries)
   add_library(${name} STATIC "${CMAKE_BINARY_DIR}/precompiled.cc")
   target_link_libraries(${name} PUBLIC mptune_options ${libraries})
   target_precompile_headers(${name} PRIVATE ${ARGN})
+  if(MPTUNE_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)  # as those that reuse it
+  endif()
 endfunction()
 
 function(mptune_reuse_precompiled target name)

@@ -1,32 +1,58 @@
 #!/usr/bin/env bash
-# Installs missing packages, builds everything and runs the unit tests. --all adds slow tests, sanitizers and fuzzing of readers, as in CI.
+# Installs missing packages, builds everything and runs tests; tests/README.md says which. Without an option: the unit tests, in release.
+#   --all      what CI runs: also lint, slow tests, sanitizers, and fuzzing of the readers
+#   --nightly  everything: also the tests with the label nightly, all tests under sanitizers, benchmarks' build, lint of all sources; hours
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-} $#" in
-  " 0") all=no packages=() ;;
-  "--all 1") all=yes packages=(clang libclang-rt-dev) ;;
-  *) echo "usage: tests/run.sh [--all]" >&2; exit 2 ;;
+  " 0") run=unit packages=() ;;
+  "--all 1") run=ci packages=(clang libclang-rt-dev clang-format clang-tidy) ;;
+  "--nightly 1") run=nightly packages=(clang libclang-rt-dev clang-format clang-tidy) ;;
+  *) echo "usage: tests/run.sh [--all | --nightly]" >&2; exit 2 ;;
 esac
-cmake/install_packages.sh "${packages[@]}"
 
-step() { echo; echo "== $* ($(date +%T))"; }
-step "build, release"
+began=$SECONDS
+step() { echo; echo "== $* ($((SECONDS - began)) s)"; }
+jobs=$(nproc)  # more compile no faster: each needs half a gigabyte of precompiled header
+build() { cmake --build --preset "$1" -j "$jobs" "${@:2}"; }
+tests() { ctest --preset "$1" -j "$jobs" --timeout 3600 "${@:2}"; }
+
+step "packages"
+cmake/install_packages.sh "${packages[@]}"
+step "configure, release"
 cmake --preset release
-cmake --build --preset release
+step "build, release"
+build release
 step "unit tests"
-ctest --preset release -L unit -j "$(nproc)" --timeout 450
-[[ $all == yes ]] || exit 0
-step "slow tests"
-ctest --preset release -L slow -j "$(nproc)" --timeout 1500
-step "build, address and undefined-behaviour sanitizers"
-cmake --preset asan -DMPTUNE_FUZZ=ON
-cmake --build --preset asan
-step "unit tests under sanitizers"
-ctest --preset asan -L unit -j "$(nproc)" --timeout 600
-step "build, thread sanitizer"
-cmake --preset tsan
-cmake --build --preset tsan
-step "the runtime's tests under the thread sanitizer"
-ctest --preset tsan -L unit -j "$(nproc)" --timeout 1200
-step "fuzzing of the readers"
-ctest --preset asan -L slow -R "^fuzz\\." -j "$(nproc)"
+tests release -L unit
+if [[ $run != unit ]]; then
+  # A submission's commits: those of the last half day.
+  since=$(git rev-list -1 --before=$(($(git log -1 --format=%ct) - 43200)) HEAD)
+  fuzz_seconds=15 asan=() tsan=() lint=(--since "${since:-HEAD}")
+  if [[ $run == nightly ]]; then
+    fuzz_seconds=600 asan=(-DMPTUNE_SKIPPED_TESTS=) tsan=("-DMPTUNE_SKIPPED_TESTS=PredictedPeak*:HeldBytes*") lint=(--all)
+  fi
+  step "slow tests"
+  tests release -L slow
+  step "build, address and undefined-behaviour sanitizers"
+  cmake --preset asan -DMPTUNE_FUZZ=ON -DMPTUNE_FUZZ_SECONDS=$fuzz_seconds "${asan[@]}"
+  build asan
+  step "unit tests under sanitizers"
+  tests asan -L unit
+  step "fuzzing of the readers"
+  tests asan -L slow -R "^fuzz\\."
+  step "build, thread sanitizer"
+  cmake --preset tsan "${tsan[@]}"
+  build tsan
+  step "the runtime's tests under the thread sanitizer"
+  tests tsan -L unit
+  step "format and lint"
+  tests/lint.sh "${lint[@]}"
+fi
+if [[ $run == nightly ]]; then
+  step "nightly tests"
+  tests release -L nightly
+  step "build of the benchmarks"
+  build release --target benchmarks
+fi
+step "done"

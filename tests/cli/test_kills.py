@@ -12,7 +12,7 @@ import time
 
 from harness import PROGRAM, CommandTest, left_processes
 
-KILLS = 100
+KILLS = int(os.environ.get("MPTUNE_KILLS", "100"))
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--batch", "8", "--budget", "300s", "--trials", "30", "--target", "0.01"]
 TABLES = {"trial": "series, name, plan_key, outcome, loss", "sample": "number, value_s, round, position, started_s", "peak": "device, bytes",
           "prediction": "step_s, lower_bound_s, limiting_stage"}

@@ -16,7 +16,7 @@ fi
 
 if [[ -z ${BUILD:-} ]]; then
   "$root/cmake/install_packages.sh"
-  (cd "$root" && cmake --preset release && cmake --build --preset release)
+  (cd "$root" && cmake --preset release && cmake --build --preset release -j "$(nproc)")
   BUILD=$root/build/release
 fi
 command -v patchelf > /dev/null || fail "patchelf is missing; run cmake/install_packages.sh" 7

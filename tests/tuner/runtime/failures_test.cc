@@ -237,8 +237,8 @@ TEST(LongTraining, FailuresNeitherGrowNorHangIt) {
   train_with_failures(1'000);
 }
 
-TEST(SlowLongTraining, FailuresNeitherGrowNorHangIt) {
-  train_with_failures(8'000);
+TEST(NightlyLongTraining, FailuresNeitherGrowNorHangIt) {
+  train_with_failures(20'000);
 }
 
 // Sequences of other lengths in every step: what a length leaves behind is freed for the others.
@@ -260,8 +260,8 @@ TEST(LongTraining, RandomLengthsStayWithinTheLongest) {
   train_on_random_lengths(300);
 }
 
-TEST(SlowLongTraining, RandomLengthsStayWithinTheLongest) {
-  train_on_random_lengths(4'000);
+TEST(NightlyLongTraining, RandomLengthsStayWithinTheLongest) {
+  train_on_random_lengths(10'000);
 }
 
 }  // namespace

@@ -114,7 +114,9 @@ TEST_P(PrecisionOfLayers, EveryKindTrainsUnderEverySchedule) {
 
 INSTANTIATE_TEST_SUITE_P(Types, PrecisionTest, ::testing::Values(Precision::bf16, Precision::fp16),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
-INSTANTIATE_TEST_SUITE_P(Slow, PrecisionOfLayers, ::testing::Values(Precision::bf16, Precision::fp16),
+INSTANTIATE_TEST_SUITE_P(Slow, PrecisionOfLayers, ::testing::Values(Precision::bf16),
+                         [](const auto& parameter) { return std::string(name_of(parameter.param)); });
+INSTANTIATE_TEST_SUITE_P(Nightly, PrecisionOfLayers, ::testing::Values(Precision::fp16),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
 
 Plan two_stages(int layers, Precision precision) {

@@ -38,7 +38,7 @@ TEST(Ranks, TheFirstReplicasRankTrainsForDevicesThatRoundDifferently) {
               expect_equal_with_unlike_devices);
   check_ranks(with_mean_square(convolutions()), 13, 2, replicated_choices(), expect_equal_with_unlike_devices);
 }
-TEST(SlowRanks, FormsOfModelsEqualOneProcess) {
+TEST(NightlyRanks, FormsOfModelsEqualOneProcess) {
   check_ranks(with_mean_square(load_model("transformer:d=8,layers=5,heads=2,seq=4,vocab=10", "", 0).model), 3, 1);
   check_ranks(with_mean_square(load_model(MPTUNE_SOURCE_DIR "/tests/golden/exported/language.pt2", "", 0).model), 3, 2);
   check_ranks(with_mean_square(convolutions()), 3, 0);
@@ -61,7 +61,7 @@ TEST(AllReduce, SmallModelsEqualOneProcessWithinRounding) {
   }
 }
 
-TEST(SlowRanks, AllReduceEqualsOneProcessWithinRounding) {
+TEST(NightlyRanks, AllReduceEqualsOneProcessWithinRounding) {
   const std::vector<RankChoices> choices = replicated_choices();
   check_ranks(with_mean_square(load_model("transformer:d=8,layers=5,heads=2,seq=4,vocab=10", "", 0).model), 1, 0, choices,
               expect_close_over_ranks);

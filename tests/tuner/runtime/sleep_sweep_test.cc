@@ -101,7 +101,7 @@ TEST_P(SleepSweep, TheChoiceIsTheFastestAndPredictionsHold) {
   EXPECT_TRUE(result.holds()) << result.text();
 }
 
-INSTANTIATE_TEST_SUITE_P(SlowTimed, SleepSweep, ::testing::Values(2, 8), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(NightlyTimed, SleepSweep, ::testing::Values(2, 8), ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace mptune::tuner

@@ -224,7 +224,7 @@ TEST(Transparency, FusedWeightGradients) {
   for (const Subject& subject : {kMlp, kTransformer, kVgg16, kBert}) check_fused(subject, {2, 3, 5});
 }
 
-TEST(Transparency, FusedWeightGradientsOfResnet18) {
+TEST(NightlyTransparency, FusedWeightGradientsOfResnet18) {
   check_fused(kResnet18, {2});
 }
 
@@ -235,7 +235,7 @@ TEST(Transparency, Resnet18Covering) {
   resnet.check_case({"naive", 3, 1, 1, true});
 }
 
-TEST(Transparency, Resnet50Covering) {
+TEST(NightlyTransparency, Resnet50Covering) {
   Examined resnet(kResnet50);
   resnet.check_case({"1f1b", 3, 3, 1, true});
   resnet.check_case({"gpipe", 1, 3, 2, false});
