@@ -129,15 +129,19 @@ foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
 endforeach()
 
-# Two precompiled headers. Most sources need tensors and autograd alone, which load in half the time that all of torch/torch.h takes.
+# Two precompiled headers. Most sources need tensors and autograd alone, which load in half the time that all of torch/torch.h takes. That one
+# serves tests, plug-ins and examples, which are not optimised: it takes a fifth of the time to compile them.
 mptune_precompiled(mptune_tensors mptune_torch <ATen/ATen.h> <torch/types.h> <torch/csrc/autograd/function.h>)
 mptune_precompiled(mptune_whole_torch mptune_torch <torch/torch.h>)
+target_compile_options(mptune_whole_torch PRIVATE -O0)
 
-# mptune_use_torch(TARGET SCOPE [mptune_whole_torch]): the latter where most sources use torch::nn or torch::optim.
+# mptune_use_torch(TARGET SCOPE [mptune_whole_torch]): the latter for what is not shipped, where most sources use torch::nn or torch::optim.
 function(mptune_use_torch target scope)
   target_link_libraries(${target} ${scope} mptune_torch)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)  # LibTorch's modules have more names in common than the presets' 0 allows
   if(ARGN)
     mptune_reuse_precompiled(${target} ${ARGN})
+    target_compile_options(${target} PRIVATE -O0)
   else()
     mptune_reuse_precompiled(${target} mptune_tensors)
   endif()

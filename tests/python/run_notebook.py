@@ -1,8 +1,13 @@
 """run_notebook.py NOTEBOOK: runs the code cells of a notebook in the current folder, as Jupyter does: the value of a cell's last line is
-shown, in HTML where it has some."""
+shown, in HTML where it has some. A budget is as long as the machine's load asks for: a study that gets no processor ends without a trace."""
 import ast
 import json
+import pathlib
+import re
 import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from patience import patience
 
 
 def run(source, names):
@@ -18,7 +23,8 @@ def main():
         cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
     names, pages = {"__name__": "__main__"}, 0
     for cell in cells:
-        value = run("".join(cell["source"]), names)
+        source = re.sub(r'budget="(\d+)s"', lambda budget: f'budget="{patience(int(budget[1])):.0f}s"', "".join(cell["source"]))
+        value = run(source, names)
         page = value._repr_html_() if hasattr(value, "_repr_html_") else ""
         pages += "<svg" in page or "&lt;svg" in page
         print(f"[{len(page)} characters of HTML]" if page else value, flush=True)
