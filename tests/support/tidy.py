@@ -41,7 +41,8 @@ def main():
     named = {pathlib.Path(line.strip()).resolve().with_suffix(".cc") for line in sys.stdin if line.strip().endswith((".cc", ".h"))}
     entries = {entry["file"]: entry for entry in commands(build) if pathlib.Path(entry["file"]) in named}
     most = int(sys.argv[2]) if len(sys.argv) > 2 else len(entries)
-    sources = random.Random(repr(sorted(entries))).sample(sorted(entries), min(most, len(entries)))
+    names = [os.path.relpath(source) for source in sorted(entries)]
+    sources = random.Random(repr(names)).sample(names, min(most, len(names)))
     if not entries:
         return 0
     with tempfile.TemporaryDirectory() as folder:
