@@ -29,6 +29,7 @@ function(mptune_module name)
   endif()
 endfunction()
 
+# Makes each case of the suites that match a test of ctest, with the label; more arguments are properties.
 function(mptune_discover name label filter)
   gtest_discover_tests(${name} TEST_FILTER "${filter}" TEST_PREFIX "${name}.${label}." PROPERTIES LABELS ${label} DISCOVERY_TIMEOUT 60 ${ARGN})
 endfunction()

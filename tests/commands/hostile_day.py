@@ -3,7 +3,7 @@ has a remedy.
 
     hostile_day.py [--seed N] [--minutes M] [--round K] [--fault NAME] [--command NAME]
 
-It prints its seed; with it, --round K repeats one round. MPTUNE_HOSTILE_MINUTES is M where it is not given, else 3."""
+It prints its seed; with it, --round K repeats one round. MPTUNE_HOSTILE_MINUTES is M where it is not given, else 2."""
 import argparse
 import collections
 import json

@@ -64,7 +64,7 @@ def run_python_part(test, part):
 
 def targets_of(name):
     """Tests of the program with the fake worker need no LibTorch."""
-    return ["mptune", "cli_fixtures"] if name.split(".")[0] == "cli" else ["all"]
+    return ["mptune", "cli_fixtures", "cli_cuda_program"] if name.split(".")[0] == "cli" else ["all"]
 
 
 def run_of_ctest(name):
