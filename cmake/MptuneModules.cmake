@@ -1,11 +1,11 @@
 include(GoogleTest)
 
-# mptune_module(NAME [TORCH] [COLD] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
-# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. PRECOMPILED: the
-# target of another precompiled header than mptune_tensors of TORCH modules and mptune_standard of all others. COLD modules compute little:
-# under the address sanitizer, where optimising takes half of the time to compile, they do without it.
+# mptune_module(NAME [TORCH] [COLD | TEXT] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
+# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. TEXT modules make
+# texts once a command, so are compiled lightly; COLD ones compute little and are so under the address sanitizer alone. PRECOMPILED: the target of
+# another precompiled header than that of the standard headers.
 function(mptune_module name)
-  cmake_parse_arguments(MODULE "TORCH;COLD" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
+  cmake_parse_arguments(MODULE "TORCH;COLD;TEXT" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT MODULE_SOURCES)
     file(GLOB MODULE_SOURCES CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
     list(REMOVE_ITEM MODULE_SOURCES ${MODULE_EXCLUDE})
@@ -13,20 +13,18 @@ function(mptune_module name)
   add_library(${name} STATIC ${MODULE_SOURCES})
   target_link_libraries(${name} PUBLIC mptune_options ${MODULE_DEPENDS})
   if(MODULE_TORCH)
-    mptune_use_torch(${name} PUBLIC ${MODULE_PRECOMPILED})
+    mptune_use_torch(${name} PUBLIC)
     return()
   endif()
-  if(MPTUNE_SANITIZE AND NOT MODULE_COLD)
-    return()  # the precompiled headers are not optimised
-  endif()
-  if(MPTUNE_SANITIZE)
-    target_compile_options(${name} PRIVATE -O0)
+  set(precompiled mptune_standard)
+  if(MODULE_TEXT OR (MODULE_COLD AND MPTUNE_SANITIZE))
+    mptune_compile_lightly(${name})
+    set(precompiled mptune_standard_lightly)
   endif()
   if(MODULE_PRECOMPILED)
-    mptune_reuse_precompiled(${name} ${MODULE_PRECOMPILED})
-  else()
-    mptune_reuse_precompiled(${name} mptune_standard)
+    set(precompiled ${MODULE_PRECOMPILED})
   endif()
+  mptune_reuse_precompiled(${name} ${precompiled})
 endfunction()
 
 # Makes each case of the suites that match a test of ctest, with the label; more arguments are properties.
@@ -34,21 +32,23 @@ function(mptune_discover name label filter)
   gtest_discover_tests(${name} TEST_FILTER "${filter}" TEST_PREFIX "${name}.${label}." PROPERTIES LABELS ${label} DISCOVERY_TIMEOUT 60 ${ARGN})
 endfunction()
 
-# mptune_test(NAME [TORCH] [PRECOMPILED target] [DEVICES] [SHARDS N] [FOLDERS folders...] [DEPENDS targets...])
-# Adds a GoogleTest program of all .cc files in FOLDERS, or in the current folder. Folders that need LibTorch share a program, as each program
+# mptune_test(NAME [TORCH] [DEVICES] [SHARDS N] [FOLDERS folders...] [EXCLUDE files...] [DEPENDS targets...])
+# Adds a GoogleTest program of all .cc files in FOLDERS, or in the current folder, but for EXCLUDE. Folders that need LibTorch share a program, as each program
 # of its own loads the precompiled header and links LibTorch once more. DEVICES: its main() installs memory accounting and prepares GPUs.
 # Suites whose names begin with Slow, Nightly or Gpu get the label slow, nightly or gpu (they need a GPU). NightlyTimed ones compare times and run
 # alone.
 # The unit tests of a TORCH program run in one process, as loading LibTorch takes a quarter of a second; so do those of every program under
 # sanitizers, which start slowly. SHARDS: in so many processes, NAME.1 to NAME.N, and first, so that the longest is not the last.
-# MPTUNE_SKIPPED_TESTS: patterns of GoogleTest, joined by colons, that unit tests which run in one process leave out.
 function(mptune_test name)
-  cmake_parse_arguments(TEST "TORCH;DEVICES" "PRECOMPILED;SHARDS" "FOLDERS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(TEST "TORCH;DEVICES" "SHARDS" "FOLDERS;EXCLUDE;DEPENDS" ${ARGN})
   if(NOT TEST_FOLDERS)
     set(TEST_FOLDERS .)
   endif()
   list(TRANSFORM TEST_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  foreach(file IN LISTS TEST_EXCLUDE)
+    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  endforeach()
   # For tests/one.sh: the program of each folder of tests.
   foreach(folder IN LISTS TEST_FOLDERS)
     get_filename_component(folder "${folder}" ABSOLUTE)
@@ -62,10 +62,11 @@ function(mptune_test name)
   target_link_libraries(${name} PRIVATE mptune_options ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     MPTUNE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MPTUNE_BINARY_DIR="${CMAKE_BINARY_DIR}" MPTUNE_PYTHON="${MPTUNE_PYTHON}")
-  mptune_compile_as_test(${name})
+  set_target_properties(${name} PROPERTIES MPTUNE_TEST ON)
   if(TEST_TORCH)
-    mptune_use_torch(${name} PRIVATE ${TEST_PRECOMPILED})
+    mptune_use_torch(${name} PRIVATE LIGHTLY)
   else()
+    mptune_compile_lightly(${name})
     mptune_reuse_precompiled(${name} mptune_standard_and_gtest)
   endif()
   if(NOT TEST_TORCH AND NOT MPTUNE_SANITIZE)
@@ -73,12 +74,12 @@ function(mptune_test name)
   elseif(TEST_SHARDS)
     foreach(shard RANGE 1 ${TEST_SHARDS})
       math(EXPR index "${shard} - 1")
-      mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*:${MPTUNE_SKIPPED_TESTS}")
+      mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
       add_test(NAME ${name}.${shard} COMMAND ${command})
       set_tests_properties(${name}.${shard} PROPERTIES LABELS unit COST 100 TIMEOUT 3600 ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
     endforeach()
   else()
-    mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*:${MPTUNE_SKIPPED_TESTS}")
+    mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
     add_test(NAME ${name} COMMAND ${command})
     set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 3600)
   endif()

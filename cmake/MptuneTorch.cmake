@@ -129,19 +129,19 @@ foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
 endforeach()
 
-# Two precompiled headers. Most sources need tensors and autograd alone, which load in half the time that all of torch/torch.h takes. The whole
-# one serves tests, plug-ins and examples; they are not optimised, which takes a fifth less time to compile.
-mptune_precompiled(mptune_tensors mptune_torch <ATen/ATen.h> <torch/types.h> <torch/csrc/autograd/function.h>)
-mptune_precompiled(mptune_whole_torch mptune_torch <torch/torch.h>)
-target_compile_options(mptune_whole_torch PRIVATE -O0)
+# Tensors and autograd load in half the time that all of torch/torch.h takes, which few sources need. What is not shipped (tests, plug-ins,
+# examples) is compiled lightly.
+set(headers LIBRARIES mptune_torch HEADERS <ATen/ATen.h> <torch/types.h> <torch/csrc/autograd/function.h>)
+mptune_precompiled(mptune_tensors ${headers})
+mptune_precompiled(mptune_tensors_lightly LIGHTLY ${headers})
 
-# mptune_use_torch(TARGET SCOPE [mptune_whole_torch]): the latter for what is not shipped, where most sources use torch::nn or torch::optim.
+# mptune_use_torch(TARGET SCOPE [LIGHTLY])
 function(mptune_use_torch target scope)
   target_link_libraries(${target} ${scope} mptune_torch)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)  # LibTorch's modules have more names in common than the presets' 0 allows
-  if(ARGN)
-    mptune_reuse_precompiled(${target} ${ARGN})
-    target_compile_options(${target} PRIVATE -O0)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 20)  # so that the largest are two jobs
+  if("LIGHTLY" IN_LIST ARGN)
+    mptune_compile_lightly(${target})
+    mptune_reuse_precompiled(${target} mptune_tensors_lightly)
   else()
     mptune_reuse_precompiled(${target} mptune_tensors)
   endif()

@@ -28,21 +28,21 @@ tests release -L unit
 if [[ $run != unit ]]; then
   # A submission's commits: those of the last half day.
   since=$(git rev-list -1 --before=$(($(git log -1 --format=%ct) - 43200)) HEAD)
-  fuzz_seconds=15 asan=() tsan=() lint=(--since "${since:-HEAD}")
+  fuzz_seconds=10 sanitized=OFF lint=(--since "${since:-HEAD}")
   if [[ $run == nightly ]]; then
-    fuzz_seconds=600 asan=(-DMPTUNE_SKIPPED_TESTS=) tsan=("-DMPTUNE_SKIPPED_TESTS=PredictedPeak*:HeldBytes*") lint=(--all)
+    fuzz_seconds=600 sanitized=ON lint=(--all)
   fi
   step "slow tests"
   tests release -L slow
   step "build, address and undefined-behaviour sanitizers"
-  cmake --preset asan -DMPTUNE_FUZZ=ON -DMPTUNE_FUZZ_SECONDS=$fuzz_seconds "${asan[@]}"
+  cmake --preset asan -DMPTUNE_FUZZ=ON -DMPTUNE_FUZZ_SECONDS=$fuzz_seconds -DMPTUNE_SANITIZE_ALL=$sanitized
   build asan
   step "unit tests under sanitizers"
   tests asan -L unit
   step "fuzzing of the readers"
   tests asan -L slow -R "^fuzz\\."
   step "build, thread sanitizer"
-  cmake --preset tsan "${tsan[@]}"
+  cmake --preset tsan -DMPTUNE_SANITIZE_ALL=$sanitized
   build tsan
   step "the runtime's tests under the thread sanitizer"
   tests tsan -L unit
@@ -50,9 +50,9 @@ if [[ $run != unit ]]; then
   tests/lint.sh "${lint[@]}"
 fi
 if [[ $run == nightly ]]; then
-  step "nightly tests"
-  tests release -L nightly
   step "build of the benchmarks"
   build release --target benchmarks
+  step "nightly tests"
+  tests release -L nightly
 fi
 step "done"

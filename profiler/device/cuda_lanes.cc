@@ -33,7 +33,7 @@ CudaLanes* take_idle(const std::string& name) {
   return found ? found.mapped() : nullptr;
 }
 
-void give_back(CudaLanes* lanes) {
+void return_lanes(CudaLanes* lanes) {
   const std::lock_guard lock(idle().mutex);
   idle().by_name.emplace(lanes->spec.name, lanes);
 }
@@ -70,7 +70,7 @@ std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec) {
                 ExitCode::environment);
   }
   lanes->account.begin_anew();
-  return {lanes, give_back};
+  return {lanes, return_lanes};
 }
 
 }  // namespace mptune::profiler

@@ -43,6 +43,11 @@ def is_marked(pid, marker):
         return False  # it has just ended, or is another user's
 
 
+def seconds(budget):
+    """A --budget of so many seconds of an unloaded machine."""
+    return f"{patience(budget):.0f}s"
+
+
 class CommandTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="mptune-test-")

@@ -81,7 +81,7 @@ class Files(CommandTest):
         common = ["--devices", DEVICES, "--batch", "8"]
         self.result("profile", "profile", "./net.so", *common, "--microbatches", "4", "--steps", "2")
         self.result("plan", "plan", "net.sqlite", "--stages", "2", "-o", "net.plan.json")
-        self.result("profile", "profile", "./net.so", "--plan", "net.plan.json", "--steps", "2", "-o", "again.sqlite")
+        self.result("profile", "profile", "./net.so", "--plan", "net.plan.json", "--measured", "net.sqlite", "--steps", "2", "-o", "again.sqlite")
         trained = self.result("run", "run", "./net.so", "--plan", "net.plan.json", "--strict", "--steps", "3", "--save", "state.pt")
         self.assertLess(trained["loss"][-1], trained["loss"][0])
         # The built-in model has the same layers by the same names.

@@ -3,7 +3,7 @@ import os
 import shlex
 import unittest
 
-from harness import PROGRAM, CommandTest
+from harness import PROGRAM, CommandTest, seconds
 from suggestions import run_as_printed, suggestions
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
@@ -43,7 +43,7 @@ class Suggestions(CommandTest):
         self.follow(run[0], "--steps", "3")
 
     def test_tune_run(self):
-        commands = self.printed("tune", *MODEL, "--budget", "25s", "--trials", "4", codes=(0, 5))
+        commands = self.printed("tune", *MODEL, "--budget", seconds(12), "--trials", "4", codes=(0, 5))
         self.assertTrue(commands[0].startswith("mptune run "), commands)
         self.follow(commands[0], "--steps", "3")
 

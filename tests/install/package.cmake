@@ -54,11 +54,11 @@ endif()
 set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/training_loop"
               -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER})
 must_fail("version.py" ${configure} -B "${WORK}/refused" -DMPTUNE_TORCH_ROOT=${WORK})
-must_run("" ${configure} -B "${WORK}/training_loop" -DCMAKE_BUILD_TYPE=Release)
+must_run("" ${configure} -B "${WORK}/training_loop" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-Og)
 must_run("" ${CMAKE_COMMAND} --build "${WORK}/training_loop")
 
 # A plug-in of the installed package, in the installed program.
 must_run("" ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/own_cpp_model" -B "${WORK}/own_cpp_model"
-            -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release)
+            -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-Og)
 must_run("" ${CMAKE_COMMAND} --build "${WORK}/own_cpp_model")
 must_run("block5" "${prefix}/bin/mptune" models "${WORK}/own_cpp_model/libnet.so")

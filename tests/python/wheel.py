@@ -11,6 +11,9 @@ import tempfile
 import time
 import venv
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from patience import patience
+
 SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:])
 WORK = BUILD / "wheel_test"
 PIP = ["-m", "pip", "--disable-pip-version-check", "--no-python-version-warning"]
@@ -80,7 +83,7 @@ def main():
     check_no_path_of_this_machine(site)
     with tempfile.TemporaryDirectory() as folder:
         for words in ([python, "-m", "mptune", "--version"], [python.parent / "mptune", "doctor", "--devices", "cpu:0"],
-                      [python, "-c", "import mptune; help(mptune)"], [python, SOURCE / "examples/python_training/train.py", "15s"]):
+                      [python, "-c", "import mptune; help(mptune)"], [python, SOURCE / "examples/python_training/train.py", f"{patience(15):.0f}s"]):
             say(f"$ {' '.join(map(str, words))}")
             subprocess.run(words, check=True, cwd=folder, env=variables)
 

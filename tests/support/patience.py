@@ -2,8 +2,10 @@
 
 A second counts by the share of a core that a thread gets: with eight busy threads on two cores, four seconds count as one. So a limit that ends
 a test that hangs does not end one that waits for its turn. The command is ended with everything in its process group; the exit code is 124.
+Arguments such as {15s}, a budget, are written out as the seconds by the clock that they stand for: 15s where nothing else runs.
 """
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +30,11 @@ def patience(seconds):
     return seconds * max(1 / share(), os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
+def written_out(argument):
+    budget = re.fullmatch(r"\{(\d+)s\}", argument)
+    return f"{patience(int(budget[1])):.0f}s" if budget else argument
+
+
 def end_group(process, number):
     try:
         os.killpg(process.pid, number)
@@ -36,7 +43,7 @@ def end_group(process, number):
 
 
 def main():
-    limit_s, command = float(sys.argv[1]), sys.argv[2:]
+    limit_s, command = float(sys.argv[1]), [written_out(argument) for argument in sys.argv[2:]]
     process = subprocess.Popen(command, process_group=0) if sys.version_info >= (3, 11) else subprocess.Popen(command, preexec_fn=os.setpgrp)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: end_group(process, number))

@@ -52,6 +52,12 @@ class Limits(unittest.TestCase):
             self.assertEqual(patience.share(), 1)
             self.assertEqual(patience.patience(10), 80)
 
+    def test_budgets_are_written_out(self):
+        done = run(HERE / "patience.py", "60", sys.executable, "-c", "import sys; print(sys.argv[1:])", "{15s}", "15s", "{s}")
+        given = eval(done.stdout)
+        self.assertGreaterEqual(int(given[0].removesuffix("s")), 15)
+        self.assertEqual(given[1:], ["15s", "{s}"])
+
 
 class Shares(unittest.TestCase):
     def test_each_test_is_in_one_share(self):

@@ -38,19 +38,19 @@ ModelFlow flow_of(const std::vector<std::optional<TensorFlow>>& flows) {
 }
 
 /// Makers and readers alone.
-std::vector<ModelTensor> read_tensors(const ModelFlow& flow) {
+std::vector<ModelTensor> read_flow_tensors(const ModelFlow& flow) {
   std::vector<ModelTensor> tensors = flow.tensors();
   for (ModelTensor& tensor : tensors) tensor.several.clear();
   return tensors;
 }
 
-constexpr int kAll = ModelTensor::kAll;
+constexpr int kWholeFlow = ModelTensor::kAll;
 const std::optional<TensorFlow> kUnknown;
 
 TEST(ModelFlow, OfLayersThatSayNothingIsAChain) {
   const ModelFlow flow = flow_of({kUnknown, kUnknown, kUnknown});
-  EXPECT_THAT(read_tensors(flow),
-              ElementsAre(ModelTensor{-1, kAll, {0}}, ModelTensor{0, kAll, {1}}, ModelTensor{1, kAll, {2}}, ModelTensor{2, kAll, {3}}));
+  EXPECT_THAT(read_flow_tensors(flow),
+              ElementsAre(ModelTensor{-1, kWholeFlow, {0}}, ModelTensor{0, kWholeFlow, {1}}, ModelTensor{1, kWholeFlow, {2}}, ModelTensor{2, kWholeFlow, {3}}));
   for (int cut = 0; cut <= 3; ++cut) {
     EXPECT_THAT(flow.at(cut), ElementsAre(cut));
     EXPECT_TRUE(flow.is_unknown(cut));
@@ -61,7 +61,7 @@ TEST(ModelFlow, OfLayersThatSayNothingIsAChain) {
 TEST(ModelFlow, FollowsATensorFromItsMakerToAllItsReaders) {
   const ModelFlow flow =
       flow_of({TensorFlow{{true, true}, {-1, 0, -1}}, TensorFlow{{false, false, true}, {1, 0}}, TensorFlow{{true, true}, {-1, 0}}});
-  EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 2, 3}}, ModelTensor{-1, 1, {0}}, ModelTensor{0, 0, {2}},
+  EXPECT_THAT(read_flow_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 2, 3}}, ModelTensor{-1, 1, {0}}, ModelTensor{0, 0, {2}},
                                               ModelTensor{0, 2, {1}}, ModelTensor{2, 0, {3}}));
   EXPECT_THAT(flow.at(0), ElementsAre(0, 1));
   EXPECT_THAT(flow.at(1), ElementsAre(2, 0, 3));
@@ -73,9 +73,9 @@ TEST(ModelFlow, FollowsATensorFromItsMakerToAllItsReaders) {
 // What a layer that says nothing takes is known from the layer before it, what it returns from the layer behind it.
 TEST(ModelFlow, LayersThatSayNothingReadAllAndMakeAll) {
   const ModelFlow flow = flow_of({kUnknown, TensorFlow{{true, false}, {-1, 1, -1}}, kUnknown, TensorFlow{{false, true}, {0}}, kUnknown});
-  EXPECT_THAT(read_tensors(flow),
-              ElementsAre(ModelTensor{-1, kAll, {0}}, ModelTensor{0, 0, {1}}, ModelTensor{0, 1, {2}}, ModelTensor{1, 0, {2}},
-                          ModelTensor{1, 2, {2}}, ModelTensor{2, 0, {4}}, ModelTensor{2, 1, {3}}, ModelTensor{4, kAll, {5}}));
+  EXPECT_THAT(read_flow_tensors(flow),
+              ElementsAre(ModelTensor{-1, kWholeFlow, {0}}, ModelTensor{0, 0, {1}}, ModelTensor{0, 1, {2}}, ModelTensor{1, 0, {2}},
+                          ModelTensor{1, 2, {2}}, ModelTensor{2, 0, {4}}, ModelTensor{2, 1, {3}}, ModelTensor{4, kWholeFlow, {5}}));
   EXPECT_THAT(flow.at(2), ElementsAre(3, 2, 4));
   EXPECT_THAT(flow.at(3), ElementsAre(5, 6));
   EXPECT_THAT(flow.at(4), ElementsAre(5));
@@ -91,7 +91,7 @@ TEST(ModelFlow, OneOfOneIsNotAll) {
 
 TEST(ModelFlow, ATensorTakenTwiceIsOneWithOneReader) {
   const ModelFlow flow = flow_of({TensorFlow{{true}, {-1, 0, 0}}, TensorFlow{{true, true, true}, {0, 0}}});
-  EXPECT_THAT(read_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 1}}, ModelTensor{0, 0, {1, 2}}));
+  EXPECT_THAT(read_flow_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 1}}, ModelTensor{0, 0, {1, 2}}));
   EXPECT_THAT(flow.at(1), ElementsAre(1, 0, 0));
   EXPECT_THAT(flow.at(2), ElementsAre(1, 1));
 }
@@ -104,12 +104,12 @@ TEST(ModelFlow, SaysWhichLayersMayReadATensorWithSeveralOperators) {
   EXPECT_EQ(flow.tensors()[1], (ModelTensor{0, 0, {1, 2, 3}, {2, 3}})) << "taken at two places";
   EXPECT_EQ(flow.tensors()[2], (ModelTensor{1, 0, {}, {}}));
   EXPECT_EQ(flow.tensors()[3], (ModelTensor{2, 0, {3}, {3}}));
-  EXPECT_EQ(flow.tensors()[4], (ModelTensor{3, kAll, {4}, {4}})) << "the loss";
+  EXPECT_EQ(flow.tensors()[4], (ModelTensor{3, kWholeFlow, {4}, {4}})) << "the loss";
 }
 
 TEST(ModelFlow, ATensorThatNobodyReadsHasNoReaders) {
   const ModelFlow flow = flow_of({TensorFlow{{false}, {-1, -1}}, TensorFlow{{true, false}, {-1}}});
-  EXPECT_THAT(read_tensors(flow),
+  EXPECT_THAT(read_flow_tensors(flow),
               ElementsAre(ModelTensor{-1, 0, {}}, ModelTensor{0, 0, {1}}, ModelTensor{0, 1, {}}, ModelTensor{1, 0, {2}}));
 }
 

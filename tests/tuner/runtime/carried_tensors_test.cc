@@ -86,10 +86,10 @@ TEST(CarriedTensors, GetNoGradientInAnyStage) {
     const at::Tensor loss = whole.loss()(forward_all(whole, {data.narrow(0, m * 4, 4)}, {}), {});
     loss.backward(at::full_like(loss, 0.5));
   }
-  struct Shape {
+  struct PlanShape {
     int stages, per_device;
   };
-  for (const Shape& shape : {Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{4, 2}})
+  for (const PlanShape& shape : {PlanShape{1, 1}, PlanShape{2, 1}, PlanShape{4, 1}, PlanShape{4, 2}})
     for (const char* recompute : {"none", "all"}) {
       SCOPED_TRACE(std::to_string(shape.stages) + " stages, recompute " + recompute);
       const auto seen = std::make_shared<Seen>();

@@ -15,7 +15,7 @@
 namespace mptune::testing {
 namespace {
 
-constexpr std::int64_t kWidth = 8;
+constexpr std::int64_t kFailureWidth = 8;
 constexpr int kLayers = 6;
 constexpr int kMicrobatches = 4;
 
@@ -55,7 +55,7 @@ struct Watched : torch::autograd::Function<Watched> {
 class FaultyLayer final : public Layer {
  public:
   FaultyLayer(int index, std::shared_ptr<Planned> planned)
-      : index_(index), planned_(std::move(planned)), weight_(at::eye(kWidth).mul(0.5 + 0.1 * index).requires_grad_()) {}
+      : index_(index), planned_(std::move(planned)), weight_(at::eye(kFailureWidth).mul(0.5 + 0.1 * index).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
     const int m = context.microbatch;
@@ -83,7 +83,7 @@ Model faulty_model(const std::shared_ptr<Planned>& planned) {
   std::vector<ModelLayer> layers;
   for (int i = 0; i < kLayers; ++i) layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<FaultyLayer>(i, planned)});
   SampleDescription sample;
-  sample.inputs = {{.shape = {kWidth}}};
+  sample.inputs = {{.shape = {kFailureWidth}}};
   const Loss loss = Loss::custom("faulty", [planned](const Tensors& outputs, const at::Tensor&) {
     if (planned->fault == Fault::loss) break_down();
     return outputs[0].square().mean();
@@ -92,7 +92,7 @@ Model faulty_model(const std::shared_ptr<Planned>& planned) {
 }
 
 /// A copy to this device fails where no memory is left for it.
-class FullDevice final : public WrappedDevice {
+class FillableDevice final : public WrappedDevice {
  public:
   using WrappedDevice::WrappedDevice;
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
@@ -102,12 +102,12 @@ class FullDevice final : public WrappedDevice {
   std::atomic<bool> full{false};
 };
 
-struct Trained {
+struct LossAndGradients {
   double loss = 0;
   std::vector<at::Tensor> gradients;
 };
-Trained step(Pipeline& pipeline, const Batch& batch) {
-  Trained trained{pipeline.step(batch.inputs, batch.target).loss, {}};
+LossAndGradients step(Pipeline& pipeline, const Batch& batch) {
+  LossAndGradients trained{pipeline.step(batch.inputs, batch.target).loss, {}};
   for (const NamedTensor& parameter : pipeline.named_parameters()) trained.gradients.push_back(parameter.tensor.grad().clone());
   return trained;
 }
@@ -132,7 +132,7 @@ TEST_P(Failures, EndTheirStepAloneAndAreNamed) {
     auto planned = std::make_shared<Planned>();
     Pipeline pipeline(faulty_model(planned), plan, {}, shared_core_devices(plan));
     const Batch batch = synthetic_batch(faulty_model(planned).sample(), 2 * kMicrobatches, 1);
-    const Trained expected = step(pipeline, batch);
+    const LossAndGradients expected = step(pipeline, batch);
     for (const Fault fault : {Fault::forward, Fault::backward, Fault::loss, Fault::hook, Fault::memory})
       for (int layer = 0; layer < kLayers; ++layer)
         for (int m = 0; m < kMicrobatches; ++m) {
@@ -155,7 +155,7 @@ TEST_P(Failures, EndTheirStepAloneAndAreNamed) {
           } else if (fault != Fault::loss) {
             EXPECT_THAT(where, ::testing::HasSubstr(", backward"));
           }
-          const Trained next = step(pipeline, batch);
+          const LossAndGradients next = step(pipeline, batch);
           EXPECT_EQ(pipeline.failed_at(), "");
           EXPECT_EQ(next.loss, expected.loss);
           EXPECT_EQ(relative_difference(next.gradients, expected.gradients), 0);
@@ -168,7 +168,7 @@ TEST_P(Failures, OfCopiesEndTheirStepAlone) {
     SCOPED_TRACE(plan.schedule);
     auto planned = std::make_shared<Planned>();
     auto devices = shared_core_devices(plan);
-    const auto full = std::make_shared<FullDevice>(devices[1]);
+    const auto full = std::make_shared<FillableDevice>(devices[1]);
     devices[1] = full;
     Pipeline pipeline(faulty_model(planned), plan, {}, devices);
     const Batch batch = synthetic_batch(faulty_model(planned).sample(), 2 * kMicrobatches, 1);
@@ -247,7 +247,7 @@ void train_on_random_lengths(int steps) {
   const Plan plan = two_device_plans(kLayers, 2 * kMicrobatches, kMicrobatches, false)[1];
   const auto devices = shared_core_devices(plan);
   Pipeline pipeline(faulty_model(std::make_shared<Planned>()), plan, {}, devices);
-  const auto step = [&](int length) { (void)pipeline.step(at::ones({2 * kMicrobatches, length, kWidth}), {}); };
+  const auto step = [&](int length) { (void)pipeline.step(at::ones({2 * kMicrobatches, length, kFailureWidth}), {}); };
   step(kLongest);
   const std::vector<std::int64_t> longest = pipeline.peak_bytes();
   std::mt19937 random(1);

@@ -25,14 +25,14 @@ constexpr double kGpuTransparencyTolerance = 1e-4;
 // Batch norms over 20 values magnify what a CPU and a GPU round differently; the loop on the GPU rounds as the pipeline does.
 constexpr double kToleranceOfBatchNorms = 2e-3;
 
-struct Subject {
+struct GpuSubject {
   std::string model;
   std::string input;
   bool has_batch_norms = false;
 };
-const Subject kMlp{"mlp:layers=4,width=64", ""};
-const Subject kTransformer{"transformer:d=32,layers=2,heads=2,seq=8,vocab=40", ""};
-const Subject kResnet18{"resnet18", "3x64x64", true};
+const GpuSubject kGpuMlp{"mlp:layers=4,width=64", ""};
+const GpuSubject kGpuTransformer{"transformer:d=32,layers=2,heads=2,seq=8,vocab=40", ""};
+const GpuSubject kGpuResnet18{"resnet18", "3x64x64", true};
 
 class GpuTransparency : public ::testing::Test {
  protected:
@@ -72,7 +72,7 @@ class GpuTransparency : public ::testing::Test {
   }
 
   /// What PyTorch's plain loop computes on the CPU, or with `on_gpu` on the first GPU.
-  static ReferenceStep plain_loop(const Subject& subject, Batch batch, const std::vector<int>& sizes, bool on_gpu) {
+  static ReferenceStep plain_loop(const GpuSubject& subject, Batch batch, const std::vector<int>& sizes, bool on_gpu) {
     Model model = load_model(subject.model, subject.input, 0).model;
     if (on_gpu) {
       const at::NoGradGuard no_grad;
@@ -85,12 +85,12 @@ class GpuTransparency : public ::testing::Test {
   }
 
   /// Against the loop on the CPU and the one on the GPU.
-  static void check(const Subject& subject, const Choice& choice) {
+  static void check(const GpuSubject& subject, const Choice& choice) {
     for (const bool on_gpu : {false, true}) check_against(subject, choice, on_gpu);
   }
 
   /// Two steps, so that the second works in the memory of the first.
-  static void check_against(const Subject& subject, const Choice& choice, bool on_gpu) {
+  static void check_against(const GpuSubject& subject, const Choice& choice, bool on_gpu) {
     std::string devices;
     for (const std::string& name : choice.devices) devices += " " + name;
     SCOPED_TRACE(subject.model + " " + choice.schedule + devices +
@@ -127,7 +127,7 @@ class GpuTransparency : public ::testing::Test {
 };
 
 TEST_F(GpuTransparency, PartsUnderEverySchedule) {
-  for (const Subject& subject : {kMlp, kTransformer})
+  for (const GpuSubject& subject : {kGpuMlp, kGpuTransformer})
     for (const std::string& schedule : planner::schedule_names()) {
       if (!why_schedule_not_executable(schedule, 0, tuner::kRuntime).empty()) continue;
       const int microbatches = schedule == "naive" ? 1 : 5;
@@ -148,18 +148,18 @@ TEST_F(GpuTransparency, AttentionWithDropoutOverLongSequences) {
 }
 
 TEST_F(GpuTransparency, ReplicasOnParts) {
-  for (const Subject& subject : {kMlp, kTransformer})
+  for (const GpuSubject& subject : {kGpuMlp, kGpuTransformer})
     for (const char* schedule : {"gpipe", "1f1b"})
       for (const bool recompute : {false, true}) check(subject, {halves, schedule, 5, 2, recompute, {}});
 }
 
 TEST_F(GpuTransparency, WholeGpuAndFourParts) {
-  check(kTransformer, {{"cuda:0"}, "gpipe", 3, 1, false, {}});
-  check(kMlp, {{"cuda:0/1of4", "cuda:0/2of4", "cuda:0/3of4", "cuda:0/4of4"}, "1f1b", 8, 1, false, {}});
+  check(kGpuTransformer, {{"cuda:0"}, "gpipe", 3, 1, false, {}});
+  check(kGpuMlp, {{"cuda:0/1of4", "cuda:0/2of4", "cuda:0/3of4", "cuda:0/4of4"}, "1f1b", 8, 1, false, {}});
 }
 
 TEST_F(GpuTransparency, MixedWithTheCpu) {
-  for (const Subject& subject : {kMlp, kTransformer}) {
+  for (const GpuSubject& subject : {kGpuMlp, kGpuTransformer}) {
     check(subject, {{cpu, "cuda:0"}, "1f1b", 4, 1, false, {}});
     check(subject, {{"cuda:0", cpu}, "gpipe", 4, 1, false, {}});
     check(subject, {{"cuda:0/1of2", cpu, "cuda:0/2of2"}, "1f1b", 4, 1, true, {}});
@@ -168,36 +168,36 @@ TEST_F(GpuTransparency, MixedWithTheCpu) {
 }
 
 TEST_F(GpuTransparency, SavedActivationsInHostMemory) {
-  for (const Subject& subject : {kMlp, kTransformer})
+  for (const GpuSubject& subject : {kGpuMlp, kGpuTransformer})
     for (const char* schedule : {"gpipe", "zb1p"}) {
       check(subject, {{"cuda:0"}, schedule, 10, 1, false, {}, true});
       check(subject, {halves, schedule, 10, 1, false, {}, true});
     }
-  check(kTransformer, {halves, "gpipe", 10, 1, false, {1e9, 100e-6}, true});
+  check(kGpuTransformer, {halves, "gpipe", 10, 1, false, {1e9, 100e-6}, true});
 }
 
 TEST_F(GpuTransparency, OverAThrottledLink) {
-  check(kTransformer, {halves, "1f1b", 5, 1, false, {1e9, 100e-6}});
+  check(kGpuTransformer, {halves, "1f1b", 5, 1, false, {1e9, 100e-6}});
 }
 
 TEST_F(GpuTransparency, SeveralGpus) {
   if (profiler::gpu_driver().gpus < 2) {
     GTEST_SKIP() << "needs two GPUs";
   }
-  check(kTransformer, {{"cuda:0", "cuda:1"}, "1f1b", 5, 1, false, {}});
-  check(kTransformer, {{"cuda:0", "cuda:1"}, "gpipe", 4, 2, false, {}});
+  check(kGpuTransformer, {{"cuda:0", "cuda:1"}, "1f1b", 5, 1, false, {}});
+  check(kGpuTransformer, {{"cuda:0", "cuda:1"}, "gpipe", 4, 2, false, {}});
 }
 
 TEST_F(GpuTransparency, BatchNormsCommitOnce) {
-  check(kResnet18, {halves, "1f1b", 2, 1, false, {}});
+  check(kGpuResnet18, {halves, "1f1b", 2, 1, false, {}});
 }
 
 TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
-  const Model model = load_model(kMlp.model, "", 0).model;
+  const Model model = load_model(kGpuMlp.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
   std::vector<std::shared_ptr<Device>> devices;
   for (const std::string& name : halves) devices.push_back(make_device(parse_device(name)));
-  Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
+  Pipeline pipeline(load_model(kGpuMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
   const double loss = pipeline.step(batch.inputs, batch.target).loss;
   devices[1]->set_memory_cap(1);
   EXPECT_THROW((void)pipeline.step(batch.inputs, batch.target), c10::OutOfMemoryError);
@@ -223,10 +223,10 @@ TEST_F(GpuTransparency, ExceptionOfAStageIsThrownOnceAndTheNextStepWorks) {
 }
 
 TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
-  const Model model = load_model(kTransformer.model, "", 0).model;
+  const Model model = load_model(kGpuTransformer.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
   const auto losses_of = [&](bool on_stages) {
-    Pipeline pipeline(load_model(kTransformer.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
+    Pipeline pipeline(load_model(kGpuTransformer.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
     std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
     for (int stage = 0; stage < 2; ++stage)
       optimizers.push_back(profiler::make_optimizer(parse_optimizer("sgd"), 0.1, pipeline.parameters(stage)));
@@ -244,9 +244,9 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
 }
 
 TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
-  Model model = load_model(kMlp.model, "", 0).model;
+  Model model = load_model(kGpuMlp.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
-  Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
+  Pipeline pipeline(load_model(kGpuMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
   pipeline.on_stages([&](int stage) {
     optimizers[as_index(stage)] = profiler::make_optimizer(parse_optimizer("adam"), 1e-3, pipeline.parameters(stage));

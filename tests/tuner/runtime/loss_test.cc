@@ -42,7 +42,7 @@ TEST(Pipeline, ALossThatIsNoNumberFailsTheStepAndTheNextOneWorks) {
 
 // Few targets count, other numbers of them in every micro-batch, and none in the last.
 TEST(TokensThatDoNotCount, LeaveTheLossTheMeanOverTheOthers) {
-  constexpr int kSamples = 8;
+  constexpr int kLossSamples = 8;
   const auto model_with = [](const std::string& loss) {
     return load_model("transformer:d=16,layers=3,heads=2,seq=5,vocab=7", "", 1, {.loss = loss, .data = ""}).model;
   };
@@ -50,18 +50,18 @@ TEST(TokensThatDoNotCount, LeaveTheLossTheMeanOverTheOthers) {
                            "cross_entropy:ignore_index=2:weight=1,0.5,1,2,1,3,1"}) {
     SCOPED_TRACE(loss);
     Model whole = model_with(loss);
-    Batch batch = synthetic_batch(whole.sample(), kSamples, 1);
+    Batch batch = synthetic_batch(whole.sample(), kLossSamples, 1);
     const std::int64_t nothing = parse_loss(loss).ignore_index;
     batch.target.index_put_({batch.target % 3 == 0}, nothing);
     batch.target.narrow(0, 6, 2).fill_(nothing);
     at::set_num_threads(1);
     const at::Tensor expected = whole.loss()(forward_all(whole, batch.inputs, {}), batch.target);
     expected.backward();
-    std::vector<Plan> plans = two_device_plans(whole.size(), kSamples, 4, false);
-    for (const Plan& plan : two_device_plans(whole.size(), kSamples, 4, true)) plans.push_back(plan);
+    std::vector<Plan> plans = two_device_plans(whole.size(), kLossSamples, 4, false);
+    for (const Plan& plan : two_device_plans(whole.size(), kLossSamples, 4, true)) plans.push_back(plan);
     PlanOptions parallel;
     parallel.devices = device_names(2);
-    parallel.batch = kSamples;
+    parallel.batch = kLossSamples;
     parallel.layers = whole.size();
     parallel.microbatches = 4;
     parallel.replicas = {2};
