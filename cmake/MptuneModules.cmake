@@ -1,11 +1,11 @@
 include(GoogleTest)
 
-# mptune_module(NAME [TORCH] [COLD | TEXT] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
-# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. TEXT modules make
-# texts once a command, so are compiled lightly; COLD ones compute little and are so under the address sanitizer alone. PRECOMPILED: the target of
-# another precompiled header than that of the standard headers.
+# mptune_module(NAME [TORCH] [LIGHTLY] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
+# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. A LIGHTLY one makes
+# texts, or waits for others most of the time, and is compiled lightly. PRECOMPILED: the target of another precompiled header than that of the
+# standard headers.
 function(mptune_module name)
-  cmake_parse_arguments(MODULE "TORCH;COLD;TEXT" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
+  cmake_parse_arguments(MODULE "TORCH;LIGHTLY" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT MODULE_SOURCES)
     file(GLOB MODULE_SOURCES CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
     list(REMOVE_ITEM MODULE_SOURCES ${MODULE_EXCLUDE})
@@ -17,7 +17,7 @@ function(mptune_module name)
     return()
   endif()
   set(precompiled mptune_standard)
-  if(MODULE_TEXT OR (MODULE_COLD AND MPTUNE_SANITIZE))
+  if(MODULE_LIGHTLY)
     mptune_compile_lightly(${name})
     set(precompiled mptune_standard_lightly)
   endif()
@@ -47,7 +47,7 @@ function(mptune_test name)
   list(TRANSFORM TEST_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   foreach(file IN LISTS TEST_EXCLUDE)
-    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+    list(FILTER sources EXCLUDE REGEX "/${file}$")
   endforeach()
   # For tests/one.sh: the program of each folder of tests.
   foreach(folder IN LISTS TEST_FOLDERS)

@@ -139,7 +139,7 @@ mptune_precompiled(mptune_tensors_lightly LIGHTLY ${headers})
 function(mptune_use_torch target scope)
   target_link_libraries(${target} ${scope} mptune_torch)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 20)  # so that the largest are two jobs
-  if("LIGHTLY" IN_LIST ARGN)
+  if("LIGHTLY" IN_LIST ARGN AND NOT MPTUNE_SANITIZE_THREADS)  # that preset compiles all lightly
     mptune_compile_lightly(${target})
     mptune_reuse_precompiled(${target} mptune_tensors_lightly)
   else()

@@ -14,7 +14,7 @@ if works; then exit 0; fi
 root=$(sed -n 's/^MPTUNE_TORCH_ROOT:PATH=//p' "$build/CMakeCache.txt")
 [ -n "$root" ] || root=$(ls -d "$build"/../python/torch-*/torch | tail -1)
 venv=$here/venv
-python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --timeout 20 numpy typing-extensions sympy networkx \
+python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --no-compile --disable-pip-version-check --timeout 20 numpy typing-extensions sympy networkx \
   jinja2 fsspec filelock nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5 'nvidia-cufile==1.15.*' || {
   echo 'pip could not install what torch needs, so the split is not tried'; exit 77; }
 cat >"$here/python" <<END

@@ -14,10 +14,10 @@ from harness import PROGRAM, CommandTest, is_marked, left_processes, patience, s
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 ONE = ["--devices", ",".join(f"cpu:{core}" for core in CORES)]
-# More by hand.
-KILLS = int(os.environ.get("MPTUNE_TEST_KILLS", "6"))
+# More at night.
+KILLS = int(os.environ.get("MPTUNE_TEST_KILLS", "4"))
 STOPS = int(os.environ.get("MPTUNE_TEST_STOPS", "1"))
-EARLY_KILLS = (1, 5)  # of mptune: before the ranks have met, or just after
+EARLY_KILLS = (1, 5, 9)  # of mptune: before the ranks have met, or just after
 SLACK_S = 10
 WATCH_S = 10  # a worker that is silent for so long counts as failed
 ENVIRONMENT = 7

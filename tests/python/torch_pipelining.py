@@ -1,5 +1,5 @@
-"""torch_pipelining.py: a transformer trains under torch.distributed.pipelining over Gloo, a process for each device, with stages and rows of
-actions of plans of mptune; losses and weights equal eager PyTorch's within rounding. Exit 77 without Gloo."""
+"""torch_pipelining.py [SCHEDULE...]: a transformer trains under torch.distributed.pipelining over Gloo, a process for each device, with stages and rows of
+actions of plans of mptune, of three schedules or of those named; losses and weights equal eager PyTorch's within rounding. Exit 77 without Gloo."""
 import os
 import pathlib
 import sys
@@ -98,7 +98,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         mptune.profile(MODEL, batch=BATCH, devices=[f"cpu:{core}" for core in cores], steps=1, output="model.sqlite", progress=False)
-        for schedule, virtual in SCHEDULES.items():
+        for schedule in sys.argv[1:] or SCHEDULES:
+            virtual = SCHEDULES[schedule]
             found = mptune.plan("model.sqlite", stages=2 * virtual, schedule=schedule, microbatches=MICROBATCHES, recompute="none",
                                 replicas=[1, 1] if virtual == 1 else None, output=f"{schedule}.plan.json", progress=False)
             loss, weight = differences(os.path.abspath(found.plan_file), *expected)

@@ -83,7 +83,7 @@ def main():
     check_no_path_of_this_machine(site)
     with tempfile.TemporaryDirectory() as folder:
         for words in ([python, "-m", "mptune", "--version"], [python.parent / "mptune", "doctor", "--devices", "cpu:0"],
-                      [python, "-c", "import mptune; help(mptune)"], [python, SOURCE / "examples/python_training/train.py", f"{patience(15):.0f}s"]):
+                      [python, "-c", "import mptune; help(mptune)"], [python, SOURCE / "examples/python_training/train.py", f"{patience(10):.0f}s"]):
             say(f"$ {' '.join(map(str, words))}")
             subprocess.run(words, check=True, cwd=folder, env=variables)
 

@@ -17,7 +17,7 @@ done = folder / "installed.txt"
 if done.exists() and done.read_text().split() == [VISION, *OTHERS]:
     print("already there")
     sys.exit(0)
-pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--upgrade", "--target", str(folder)]
+pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", "--timeout", "20", "--upgrade", "--target", str(folder)]
 try:
     subprocess.run([*pip, "--no-deps", VISION], check=True, timeout=200)  # its dependency is the torch that is there
     subprocess.run([*pip, *OTHERS], check=True, timeout=300)
