@@ -49,8 +49,8 @@ const std::optional<TensorFlow> kUnknown;
 
 TEST(ModelFlow, OfLayersThatSayNothingIsAChain) {
   const ModelFlow flow = flow_of({kUnknown, kUnknown, kUnknown});
-  EXPECT_THAT(read_flow_tensors(flow),
-              ElementsAre(ModelTensor{-1, kWholeFlow, {0}}, ModelTensor{0, kWholeFlow, {1}}, ModelTensor{1, kWholeFlow, {2}}, ModelTensor{2, kWholeFlow, {3}}));
+  EXPECT_THAT(read_flow_tensors(flow), ElementsAre(ModelTensor{-1, kWholeFlow, {0}}, ModelTensor{0, kWholeFlow, {1}},
+                                                   ModelTensor{1, kWholeFlow, {2}}, ModelTensor{2, kWholeFlow, {3}}));
   for (int cut = 0; cut <= 3; ++cut) {
     EXPECT_THAT(flow.at(cut), ElementsAre(cut));
     EXPECT_TRUE(flow.is_unknown(cut));
@@ -62,7 +62,7 @@ TEST(ModelFlow, FollowsATensorFromItsMakerToAllItsReaders) {
   const ModelFlow flow =
       flow_of({TensorFlow{{true, true}, {-1, 0, -1}}, TensorFlow{{false, false, true}, {1, 0}}, TensorFlow{{true, true}, {-1, 0}}});
   EXPECT_THAT(read_flow_tensors(flow), ElementsAre(ModelTensor{-1, 0, {0, 2, 3}}, ModelTensor{-1, 1, {0}}, ModelTensor{0, 0, {2}},
-                                              ModelTensor{0, 2, {1}}, ModelTensor{2, 0, {3}}));
+                                                   ModelTensor{0, 2, {1}}, ModelTensor{2, 0, {3}}));
   EXPECT_THAT(flow.at(0), ElementsAre(0, 1));
   EXPECT_THAT(flow.at(1), ElementsAre(2, 0, 3));
   EXPECT_THAT(flow.at(2), ElementsAre(0, 2));
