@@ -33,8 +33,9 @@ function(mptune_discover name label filter)
 endfunction()
 
 # mptune_test(NAME [TORCH] [DEVICES] [SHARDS N] [FOLDERS folders...] [EXCLUDE files...] [DEPENDS targets...])
-# Adds a GoogleTest program of all .cc files in FOLDERS, or in the current folder, but for EXCLUDE. Folders that need LibTorch share a program, as each program
-# of its own loads the precompiled header and links LibTorch once more. DEVICES: its main() installs memory accounting and prepares GPUs.
+# Adds a GoogleTest program of all .cc files in FOLDERS, or in the current folder, but for EXCLUDE. Folders that need LibTorch share a program,
+# as each program of its own loads the precompiled header and links LibTorch once more. DEVICES: its main() installs memory accounting and
+# prepares GPUs.
 # Suites whose names begin with Slow, Nightly or Gpu get the label slow, nightly or gpu (they need a GPU). NightlyTimed ones compare times and run
 # alone.
 # The unit tests of a TORCH program run in one process, as loading LibTorch takes a quarter of a second; so do those of every program under
@@ -69,17 +70,21 @@ function(mptune_test name)
     mptune_compile_lightly(${name})
     mptune_reuse_precompiled(${name} mptune_standard_and_gtest)
   endif()
+  set(limit 450)
+  if(MPTUNE_SANITIZE_ALL)
+    set(limit 3000)
+  endif()
   if(NOT TEST_TORCH AND NOT MPTUNE_SANITIZE)
     gtest_discover_tests(${name} TEST_FILTER "-Slow*:Gpu*:Nightly*" TEST_PREFIX "${name}." PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
   elseif(TEST_SHARDS)
     foreach(shard RANGE 1 ${TEST_SHARDS})
       math(EXPR index "${shard} - 1")
-      mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
+      mptune_limited(command ${limit} "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
       add_test(NAME ${name}.${shard} COMMAND ${command})
       set_tests_properties(${name}.${shard} PROPERTIES LABELS unit COST 100 TIMEOUT 3600 ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
     endforeach()
   else()
-    mptune_limited(command 450 "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
+    mptune_limited(command ${limit} "$<TARGET_FILE:${name}>" "--gtest_filter=-Slow*:Gpu*:Nightly*")
     add_test(NAME ${name} COMMAND ${command})
     set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 3600)
   endif()

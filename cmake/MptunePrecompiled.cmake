@@ -1,14 +1,14 @@
 # Precompiled headers: each is made once for all targets that share the flags it was made with. A source still includes what it uses.
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/precompiled.cc" CONTENT "")
 
-# Compiles TARGET with little optimisation, which takes half the time.
+# Compiles TARGET of a release build with little optimisation, which takes half the time of -O2.
 function(mptune_compile_lightly target)
   if(CMAKE_BUILD_TYPE STREQUAL Release)
     target_compile_options(${target} PRIVATE -Og)
   endif()
 endfunction()
 
-# mptune_precompiled(NAME [LIGHTLY] LIBRARIES libraries... HEADERS headers...) adds a target whose precompiled header others reuse. Its
+# mptune_precompiled(NAME [LIGHTLY] [LIBRARIES libraries...] HEADERS headers...) adds a target whose precompiled header others reuse. Its
 # optimisation is that of all who reuse it, whatever their own options say: g++ takes it from the precompiled header.
 function(mptune_precompiled name)
   cmake_parse_arguments(PRECOMPILED "LIGHTLY" "" "LIBRARIES;HEADERS" ${ARGN})

@@ -299,12 +299,12 @@ class Ranks(CommandTest):
         self.assertEqual(plan["plan"]["devices"], names)
 
     def test_tune(self):
-        command = ["tune", *TRANSFORMER[:3], "--microbatches", "4", *TWO, *ALL_REDUCE, "--budget", seconds(15)]
+        command = ["tune", *TRANSFORMER[:3], "--microbatches", "4", *TWO, *ALL_REDUCE, "--budget", seconds(25)]
         done = self.mptune("--json", *command, "-o", "ranks.study")
         self.assertIn(done.returncode, (0, 5), done.stderr)
         result = json.loads(done.stdout)
         self.assertEqual(left_processes(self.folder), [])
-        self.assertGreater(len([trial for trial in result["trials"] if trial["outcome"] == "measured"]), 0)
+        self.assertGreater(len([trial for trial in result["trials"] if trial["outcome"] == "measured"]), 3)
         devices = result["recommended"]["plan"]["devices"]
         self.assertIn(devices, (TWO[1].split(","), TWO[1].split(",")[:1], TWO[1].split(",")[1:]))
         if len(devices) == 2:

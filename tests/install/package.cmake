@@ -54,6 +54,7 @@ endif()
 set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/training_loop"
               -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER})
 must_fail("version.py" ${configure} -B "${WORK}/refused" -DMPTUNE_TORCH_ROOT=${WORK})
+# -Og: half the time to compile.
 must_run("" ${configure} -B "${WORK}/training_loop" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-Og)
 must_run("" ${CMAKE_COMMAND} --build "${WORK}/training_loop")
 

@@ -83,7 +83,7 @@ def compile_alone(path, first):
     return path, result.returncode, result.stderr
 
 
-def fail_to_compile(headers):
+def failures_to_compile(headers):
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         first = precompile(headers, folder)
         return [(path, text) for path, code, text in pool.map(compile_alone, headers, [first] * len(headers)) if code]
@@ -94,8 +94,10 @@ headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if kind_o
 assert headers, f"no {kinds} headers below {root}"
 failed = [(path, f"it does not include <{name}>, which it uses") for path in headers for name in missing_standard_headers(path)]
 if compiler != "names":
-    failed += fail_to_compile(headers)
+    failed += failures_to_compile(headers)
 for path, text in failed:
-    print(f"{path} does not compile alone:\n{text}")
-print(f"{len(headers) - len({path for path, _ in failed})} of {len(headers)} {' and '.join(kinds)} headers {'name what they use' if compiler == 'names' else 'compile alone'}")
+    print(f"{path}: {text}")
+good = len(headers) - len({path for path, _ in failed})
+what = "include the standard headers that they use" if compiler == "names" else "compile alone"
+print(f"{good} of {len(headers)} {' and '.join(kinds)} headers {what}")
 sys.exit(1 if failed else 0)

@@ -60,7 +60,7 @@ TEST_F(WorkerRequests, DescribeTakesParametersAndRefusesAnUnknownModel) {
 }
 
 TEST_F(WorkerRequests, MeasureWritesAProfileThatReadsBack) {
-  tuner::MeasureRequest request{setup_for("mlp:layers=3", 4), path("profile.sqlite"), 0.2};
+  tuner::MeasureRequest request{setup_for("mlp:layers=3", 4), path("profile.sqlite"), 5};  // a loaded machine leaves sizes out of a budget of 0.2 s
   request.setup.memory_bytes = {{request.setup.devices.back(), 1 << 20}};
   tuner::measure(request, replies());
   const profiler::Recording recording = profiler::read_recording(request.path);
@@ -68,7 +68,7 @@ TEST_F(WorkerRequests, MeasureWritesAProfileThatReadsBack) {
   EXPECT_EQ(recording.profile->model, "mlp");
   EXPECT_EQ(recording.profile->batch, 4);
   EXPECT_EQ(recording.profile->layers.size(), 3U);
-  EXPECT_GE(recording.profile->classes.at(0).layers.at(0).by_samples.size(), 2U);  // the third is left out where there is no time for it
+  EXPECT_EQ(recording.profile->classes.at(0).layers.at(0).by_samples.size(), 3U);
   ASSERT_EQ(recording.profile->devices.size(), request.setup.devices.size());
   EXPECT_EQ(recording.profile->devices.back().memory_bytes, 1 << 20);
   const auto progress = all<tuner::Progress>();
