@@ -60,7 +60,8 @@ TEST_F(WorkerRequests, DescribeTakesParametersAndRefusesAnUnknownModel) {
 }
 
 TEST_F(WorkerRequests, MeasureWritesAProfileThatReadsBack) {
-  tuner::MeasureRequest request{setup_for("mlp:layers=3", 4), path("profile.sqlite"), 5};  // a loaded machine leaves sizes out of a budget of 0.2 s
+  tuner::MeasureRequest request{setup_for("mlp:layers=3", 4), path("profile.sqlite"),
+                                5};  // a loaded machine leaves sizes out of a budget of 0.2 s
   request.setup.memory_bytes = {{request.setup.devices.back(), 1 << 20}};
   tuner::measure(request, replies());
   const profiler::Recording recording = profiler::read_recording(request.path);
