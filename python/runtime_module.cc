@@ -34,7 +34,7 @@ void raise(const Error& error) {
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
-void translate(std::exception_ptr thrown) {
+void translate(std::exception_ptr thrown) {  // NOLINT(performance-unnecessary-value-param): pybind11 hands it over by value
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const Error& error) {

@@ -26,7 +26,7 @@ std::filesystem::path find_library(const std::string& device) {
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const auto& place : {folder, folder / "../libexec/mptune", std::filesystem::path(MPTUNE_LIBEXEC)})
-    if (auto file = place / kFile; std::filesystem::exists(file, error)) return file;
+    if (auto file = place / kFile; !place.empty() && std::filesystem::exists(file, error)) return file;
   throw Error(std::string(kFile) + " was not found", device,
               "build with CUDA's headers and LibTorch " MPTUNE_CUDA_TORCH " (-DMPTUNE_CUDA=ON), install again, or set MPTUNE_CUDA_LIBRARY",
               ExitCode::environment);

@@ -24,14 +24,3 @@ namespace mptune {
 [[nodiscard]] Model from_sequential(const torch::nn::Sequential& net, Loss loss, SampleDescription sample = {});
 
 }  // namespace mptune
-
-/// Makes a shared library a plug-in, a MODEL for every command of mptune: `factory` is a function `mptune::Model factory()`, called once
-/// for every model that is needed, each time after torch::manual_seed(--seed). Once per library, outside of all namespaces:
-///   add_library(net MODULE net.cc)
-///   target_link_libraries(net PRIVATE mptune::mptune)
-#define MPTUNE_MODEL(factory)                                                                      \
-  extern "C" {                                                                                     \
-  __attribute__((visibility("default"))) extern const ::mptune::PluginHeader mptune_plugin_header; \
-  constinit const ::mptune::PluginHeader mptune_plugin_header{.make = factory};                    \
-  }                                                                                                \
-  static_assert(true)

@@ -10,7 +10,7 @@
 #include "profiler/model/model.h"
 
 /// Describes a plug-in's build. Plain data that is read from the file before the plug-in is loaded.
-/// MPTUNE_MODEL of nn.h defines the object, with the name kPluginSymbol.
+/// MPTUNE_MODEL defines the object, with the name kPluginSymbol.
 namespace mptune {
 
 inline constexpr std::uint32_t kPluginAbi = 2;  ///< raised when a type of the plug-in interface changes without changing its size
@@ -42,3 +42,14 @@ struct PluginHeader {
 };
 
 }  // namespace mptune
+
+/// Makes a shared library a plug-in, a MODEL for every command of mptune: `factory` is a function `mptune::Model factory()`, called once
+/// for every model that is needed, each time after torch::manual_seed(--seed). Once per library, outside of all namespaces:
+///   add_library(net MODULE net.cc)
+///   target_link_libraries(net PRIVATE mptune::mptune)
+#define MPTUNE_MODEL(factory)                                                                      \
+  extern "C" {                                                                                     \
+  __attribute__((visibility("default"))) extern const ::mptune::PluginHeader mptune_plugin_header; \
+  constinit const ::mptune::PluginHeader mptune_plugin_header{.make = factory};                    \
+  }                                                                                                \
+  static_assert(true)

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -S
 """A fake worker without LibTorch: answers every request from the fixtures' files. MPTUNE_FAKE selects how it fails.
 
 MPTUNE_FAKE_PLANS says which plans of a series fail, by the names of baselines or "candidate": {"default_pipeline": "crash",

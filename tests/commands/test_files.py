@@ -78,8 +78,8 @@ class Files(CommandTest):
 
     def test_the_loop_on_a_plugin(self):
         shutil.copy(PLUGIN, os.path.join(self.folder, "net.so"))
-        common = ["--devices", DEVICES, "--batch", "8"]
-        self.result("profile", "profile", "./net.so", *common, "--microbatches", "4", "--steps", "2")
+        common = ["--devices", DEVICES, "--batch", "4"]
+        self.result("profile", "profile", "./net.so", *common, "--microbatches", "2", "--steps", "2")
         self.result("plan", "plan", "net.sqlite", "--stages", "2", "-o", "net.plan.json")
         self.result("profile", "profile", "./net.so", "--plan", "net.plan.json", "--measured", "net.sqlite", "--steps", "2", "-o", "again.sqlite")
         trained = self.result("run", "run", "./net.so", "--plan", "net.plan.json", "--strict", "--steps", "3", "--save", "state.pt")

@@ -64,12 +64,14 @@ def install(wheel):
 
 
 def check_no_path_of_this_machine(site):
-    """Of the programs' run-time paths: elsewhere they lead nowhere, or to something else."""
+    """Of the programs' run-time paths, and of the folder they were built in: elsewhere they lead nowhere, or to something else."""
     for file in [*(site / "mptune").glob("libexec/mptune/*"), *(site / "mptune").glob("*.so"), *(site / "mptune").glob("bin/*")]:
         read = subprocess.run(["readelf", "-d", file], check=True, capture_output=True, text=True).stdout
         for path in ":".join(re.findall(r"R(?:UN)?PATH.*\[(.*)\]", read)).split(":"):
             if path and not path.startswith("$ORIGIN"):
                 sys.exit(f"{file}: looks for libraries in {path}")
+        if b"/wheel/platlib" in file.read_bytes():
+            sys.exit(f"{file}: names the folder in which pip built it")
 
 
 def main():

@@ -13,6 +13,7 @@
 #include "profiler/base/index.h"
 #include "reference.h"
 #include "small_models.h"
+#include "tests/support/cases.h"
 #include "tuner/distributed/remote_device.h"
 
 namespace mptune::testing {
@@ -242,7 +243,7 @@ void check_ranks(const Model& model, int stride, int first, const std::vector<Ra
     if (!plan) continue;
     const auto divided = divisions(static_cast<int>(plan->devices.size()));
     for (std::size_t i = 0; i < divided.size(); ++i)
-      if (divided[i].size() > 1 && possible++ % stride == first) {
+      if (divided[i].size() > 1 && possible++ % thinned(stride) == first) {
         SCOPED_TRACE(text_of(choices) + " division " + std::to_string(i));
         check(model, *plan, divided[i], connector);
         if (::testing::Test::HasFailure()) return;
