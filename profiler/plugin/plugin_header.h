@@ -50,6 +50,6 @@ struct PluginHeader {
 #define MPTUNE_MODEL(factory)                                                                      \
   extern "C" {                                                                                     \
   __attribute__((visibility("default"))) extern const ::mptune::PluginHeader mptune_plugin_header; \
-  constinit const ::mptune::PluginHeader mptune_plugin_header{.make = factory};                    \
+  constinit const ::mptune::PluginHeader mptune_plugin_header{.make = (factory)};                  \
   }                                                                                                \
   static_assert(true)
