@@ -2,8 +2,8 @@ include(GoogleTest)
 
 # mptune_module(NAME [TORCH] [LIGHTLY] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
 # Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. A LIGHTLY one makes
-# texts, reads files, or waits for LibTorch or others most of the time, and is compiled lightly. PRECOMPILED: the target of another precompiled header than that of the
-# standard headers.
+# texts, reads files, or waits for LibTorch or others most of the time, and is compiled lightly. PRECOMPILED: the target of another precompiled
+# header than that of the standard headers.
 function(mptune_module name)
   cmake_parse_arguments(MODULE "TORCH;LIGHTLY" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT MODULE_SOURCES)
@@ -66,7 +66,7 @@ function(mptune_test name)
   if(TEST_TORCH)
     # Sources that read torch::nn come first, so that one job of a unity build reads it, for 9 s, and not each.
     foreach(source IN LISTS sources)
-      file(STRINGS "${source}" nn REGEX "^#include [<\"](torch/torch|torch/nn|torch/optim|mptune/nn|profiler/nn/nn)\\.?")
+      file(STRINGS "${source}" nn REGEX "^#include [<\"](torch/torch|torch/nn|torch/optim|mptune/nn|profiler/nn/nn)")
       if(nn)
         list(REMOVE_ITEM sources "${source}")
         list(PREPEND sources "${source}")

@@ -76,7 +76,7 @@ void expect_as_the_loop(const std::string& text, const std::string& input, const
 TEST(MemoryFormat, PipelinesComputeWhatTheLoopInTheirFormatComputes) {
   for (const FormatCase& c : {FormatCase{1, 1}, FormatCase{1, 3}, FormatCase{2, 2}, FormatCase{2, 3, 1, true}, FormatCase{2, 2, 2},
                               FormatCase{3, 1}, FormatCase{3, 3}, FormatCase{3, 3, 2, true}})
-    expect_as_the_loop("resnet18", "3x32x32", c);
+    expect_as_the_loop("resnet18", "3x64x64", c);
 }
 
 TEST(MemoryFormat, GradientsAreThoseOfContiguousTensorsButForRounding) {

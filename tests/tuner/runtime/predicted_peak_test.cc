@@ -251,7 +251,7 @@ TEST(PredictedPeak, OfCarriedSkips) {
   expect_near_in_pieces(peaks, 1.27);
 }
 TEST(PredictedPeak, OfCarriedImagesAndFeatures) {
-  const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x32x32", Waiting::none);
+  const PredictedPeaks peaks("late-fusion:width=8,classes=10", "2x3x64x64", Waiting::none);
   expect_near_whole(peaks, {2, 9, 10, 14}, {.gpipe = 1.1, .f1b1 = 1.1});
   expect_near_split(peaks, 1.25);
   expect_near_of_replicas(peaks, 1.22);
