@@ -23,11 +23,17 @@ function(mptune_pip_install folder)
   list(JOIN ARGN " " packages)
   message(STATUS "Installing ${packages} into ${folder}")
   find_program(MPTUNE_PIP_PYTHON NAMES python3 REQUIRED)
-  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -m pip install --quiet --no-deps --no-compile --disable-pip-version-check --upgrade
+  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -m pip --version RESULT_VARIABLE no_pip OUTPUT_QUIET ERROR_QUIET)
+  if(no_pip)
+    message(FATAL_ERROR "${MPTUNE_PIP_PYTHON} has no pip, which fetches ${packages}. Install python3-pip, or pip into this environment (${MPTUNE_PIP_PYTHON} -m ensurepip); -DMPTUNE_TORCH_ROOT=<folder of the torch package> names an installed torch.")
+  endif()
+  # A user's setting of --user does not go with --target.
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PIP_USER=0
+                          ${MPTUNE_PIP_PYTHON} -m pip install --quiet --no-deps --no-compile --disable-pip-version-check --upgrade
                           --root-user-action=ignore --target "${folder}" ${ARGN}
                   RESULT_VARIABLE failed)
   if(failed)
-    message(FATAL_ERROR "pip could not install ${packages}. Install python3-pip and check the network; -DMPTUNE_TORCH_ROOT=<folder of the torch package> names an installed torch.")
+    message(FATAL_ERROR "pip could not install ${packages}: its message is above. Often there is no network, or no space in ${folder}; -DMPTUNE_TORCH_ROOT=<folder of the torch package> names an installed torch.")
   endif()
   file(TOUCH "${folder}/.complete")
 endfunction()
@@ -36,13 +42,25 @@ endfunction()
 if(SKBUILD)
   set(MPTUNE_PIP_PYTHON "${Python3_EXECUTABLE}")
 endif()
+
+# The folder of the torch package that Python finds, else empty. ARGN: options of Python.
+function(mptune_installed_torch result)
+  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} ${ARGN} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+                  OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(${result} "${folder}" PARENT_SCOPE)
+endfunction()
+
 if(NOT MPTUNE_TORCH_ROOT)
   find_program(MPTUNE_PIP_PYTHON NAMES python3 REQUIRED)
-  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-                  OUTPUT_VARIABLE installed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  mptune_installed_torch(installed)
   mptune_torch_states(__version__ "${installed}" installed_version)
   if(SKBUILD AND installed_version AND NOT installed_version VERSION_EQUAL MPTUNE_TORCH_PIN)
     message(FATAL_ERROR "torch ${installed_version} is installed, and the package mptune needs ${MPTUNE_TORCH_PIN}: pip install torch==${MPTUNE_TORCH_PIN}, or build in isolation (without --no-build-isolation).")
+  endif()
+  if(SKBUILD AND NOT installed)
+    # pip hides the environment from an isolated build by PYTHONPATH, which -E ignores. Another version there is replaced by pip.
+    mptune_installed_torch(installed -E)
+    mptune_torch_states(__version__ "${installed}" installed_version)
   endif()
   if(installed_version VERSION_EQUAL MPTUNE_TORCH_PIN AND EXISTS "${installed}/include/torch/csrc/api/include/torch/torch.h")
     set(MPTUNE_TORCH_ROOT "${installed}")
