@@ -4,6 +4,7 @@
 #include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "profiler/device/cuda_cap.h"
 #include "profiler/device/cuda_moment.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/device/thread_count.h"
