@@ -33,7 +33,7 @@ function(mptune_pip_install folder)
                           --root-user-action=ignore --target "${folder}" ${ARGN}
                   RESULT_VARIABLE failed)
   if(failed)
-    message(FATAL_ERROR "pip could not install ${packages}: its message is above. Often there is no network, or no space in ${folder}; -DMPTUNE_TORCH_ROOT=<folder of the torch package> names an installed torch.")
+    message(FATAL_ERROR "pip could not install ${packages}: its message is above. Often the network or space in ${folder} is missing; -DMPTUNE_TORCH_ROOT=<folder of the torch package> names an installed torch.")
   endif()
   file(TOUCH "${folder}/.complete")
 endfunction()

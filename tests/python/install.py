@@ -1,6 +1,6 @@
 """install.py SOURCE BUILD [--ways]: what README says installs the package, run as it stands there, in a copy of the source as a clone has it
 and a fresh virtual environment. Then without a compiler: the README's example, the program, and no path of the machine that built it.
---ways: also by the oldest pip, by uv, and beside an installed torch with and without isolation. Exit 77 where pip has nothing."""
+--ways: also by an old pip, by uv, and beside an installed torch with and without isolation. Exit 77 where pip has nothing."""
 import os
 import pathlib
 import re
@@ -57,7 +57,7 @@ def activated(folder):
 def shell(command, folder):
     say(f"$ {command}")
     began = time.monotonic()
-    subprocess.run(["bash", "-c", command], check=True, cwd=CLONE, env=activated(folder))
+    subprocess.run(["bash", "-e", "-c", command], check=True, cwd=CLONE, env=activated(folder))
     say(f"{time.monotonic() - began:.0f} s")
 
 
