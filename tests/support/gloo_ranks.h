@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "profiler/base/error.h"
@@ -36,19 +38,28 @@ inline void turn_flight_recorder_off() {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
 }
 
+inline void fail_on_error(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.where() << ": " << error.what();
+  }
+}
+
 /// Runs `work` as each rank, in threads of this process that talk over c10d's Gloo. An Error that one throws fails the test.
+/// It begins when all have joined: a rank that ended before would break the joining of the others.
 inline void run_gloo(int size, double patience_s, const std::function<void(std::shared_ptr<RankGroup>)>& work) {
   turn_flight_recorder_off();
   const int port = unused_port();
+  std::barrier joined(size);
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r)
-    threads.emplace_back([=] {
+    threads.emplace_back([=, &joined] {
       const RankPlace place{.rank = r, .ranks = size, .address = "127.0.0.1", .port = port};
-      try {
-        work(join_ranks(place, {.patience_s = patience_s}));
-      } catch (const Error& error) {
-        ADD_FAILURE() << error.where() << ": " << error.what();
-      }
+      std::shared_ptr<RankGroup> group;
+      fail_on_error([&] { group = join_ranks(place, {.patience_s = patience_s}); });
+      joined.arrive_and_wait();
+      if (group) fail_on_error([&] { work(std::move(group)); });
     });
   for (std::thread& thread : threads) thread.join();
 }
