@@ -6,6 +6,6 @@ cmake/install_packages.sh
 cmake --preset release
 cmake --build --preset release -j "$(nproc)" --target mptune mptune-worker
 status=0
-build/release/bin/mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 120s -o build/quickstart.study --force "$@" || status=$?
+build/release/bin/mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s -o build/quickstart.study --force "$@" || status=$?
 # 5: there is a recommendation, but the budget was too short to tell the two best plans apart.
 [[ "$status" == 5 ]] || exit "$status"

@@ -36,8 +36,8 @@ struct FieldValue {
 /// Texts name other fields as `name`, so that a program can put its own words, such as options, in their place.
 class FieldError : public Error {
  public:
-  FieldError(Field field, const std::string& what, std::string remedy, ExitCode code = ExitCode::usage)
-      : Error(what, field_name(field), std::move(remedy), code), field_(field) {}
+  FieldError(Field field, std::string problem, std::string remedy, ExitCode code = ExitCode::usage)
+      : Error(std::move(problem), field_name(field), std::move(remedy), code), field_(field) {}
   [[nodiscard]] Field field() const { return field_; }
 
  private:

@@ -58,7 +58,7 @@ void validate_recompute(const Plan& plan, std::size_t index, const std::string& 
   const Stage& stage = plan.stages[index];
   const Recompute& recompute = stage.recompute;
   if (stage.offload && recompute.mode != Recompute::Mode::none)
-    refuse(stage_name(plan, index) + " recomputes and offloads saved activations", where, "choose one of the two");
+    refuse("stage " + std::to_string(index) + " recomputes and offloads saved activations", where, "choose one of the two");
   if (recompute.mode != Recompute::Mode::some) {
     if (!recompute.layers.empty() || !recompute.microbatches.empty())
       refuse(stage_name(plan, index) + " lists parts to recompute beside the mode none or all", where, "use the mode for parts");

@@ -66,22 +66,27 @@ PredictedStep predicted_from(const JsonField& object) {
 planner::Json measured_object(const MeasuredStep& measured) {
   planner::Json object;
   object["step_s"] = measured.step_s;
-  object["step_ci95_s"] = {measured.step_ci95_s.low, measured.step_ci95_s.high};
+  object["step_ci95_s"] = planner::interval_json(measured.step_ci95_s);
   object["step_samples"] = measured.step_samples;
   object["peak_bytes"] = measured.peak_bytes;
   object["verdict"] = to_string(measured.verdict);
   if (!measured.speedup_over.empty()) {
     object["speedup"]["over"] = measured.speedup_over;
     object["speedup"]["estimate"] = measured.speedup.estimate;
-    object["speedup"]["ci95"] = {measured.speedup.ci95.low, measured.speedup.ci95.high};
+    object["speedup"]["ci95"] = planner::interval_json(measured.speedup.ci95);
+    object["speedup"]["range"] = planner::interval_json(measured.speedup.range);
+    object["speedup"]["pairs"] = measured.speedup.pairs;
   }
   return object;
 }
 
-Interval interval_from(const JsonField& field) {
-  const std::vector<double> ends = field.numbers();
-  if (ends.size() != 2 || ends[0] < 0 || ends[0] > ends[1]) field.refuse("must be [low, high], both positive");
-  return {ends[0], ends[1]};
+/// Empty where the member is absent or null.
+std::optional<Interval> interval_in(const JsonField& object, const char* key) {
+  const auto field = object.find(key);
+  if (!field) return std::nullopt;
+  const std::vector<double> ends = field->numbers();
+  if (ends.size() != 2 || ends[0] < 0 || ends[0] > ends[1]) field->refuse("must be [low, high], both positive");
+  return Interval{ends[0], ends[1]};
 }
 
 Verdict verdict_of(const JsonField& field) {
@@ -95,14 +100,20 @@ Verdict verdict_of(const JsonField& field) {
 MeasuredStep measured_from(const JsonField& object) {
   MeasuredStep measured;
   measured.step_s = seconds_of(object.at("step_s"));
-  measured.step_ci95_s = interval_from(object.at("step_ci95_s"));
+  measured.step_ci95_s = interval_in(object, "step_ci95_s");
   measured.step_samples = static_cast<int>(object.at("step_samples").whole(0, std::numeric_limits<int>::max()));
+  // Earlier versions wrote the range of few samples as their interval.
+  if (measured.step_samples < static_cast<int>(kLeastForInterval)) measured.step_ci95_s.reset();
   measured.peak_bytes = byte_counts(object.at("peak_bytes"));
   measured.verdict = verdict_of(object.at("verdict"));
   if (const auto speedup = object.find("speedup")) {
     measured.speedup_over = planner::label_of(speedup->at("over"));
     measured.speedup.estimate = speedup->at("estimate").number();
-    measured.speedup.ci95 = interval_from(speedup->at("ci95"));
+    measured.speedup.ci95 = interval_in(*speedup, "ci95");
+    measured.speedup.range = interval_in(*speedup, "range");
+    if (const auto pairs = speedup->find("pairs"))
+      measured.speedup.pairs = static_cast<int>(pairs->whole(0, std::numeric_limits<int>::max()));
+    if (measured.step_samples < static_cast<int>(kLeastForInterval)) measured.speedup.ci95.reset();
     measured.speedup.verdict = measured.verdict;
   }
   return measured;

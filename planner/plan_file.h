@@ -14,12 +14,12 @@ namespace mptune {
 /// What was measured of a plan, as a plan file carries it.
 struct MeasuredStep {
   double step_s = 0;
-  Interval step_ci95_s;
+  std::optional<Interval> step_ci95_s;  ///< empty for fewer than kLeastForInterval samples
   int step_samples = 0;
   std::vector<std::int64_t> peak_bytes;
   Verdict verdict = Verdict::unknown;
   std::string speedup_over;  ///< name of the baseline, "" where none was measured
-  Speedup speedup;
+  Speedup speedup;           ///< of files of earlier versions without its pairs and their range
 };
 
 struct PredictedStep {

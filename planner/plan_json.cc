@@ -197,6 +197,10 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   return object;
 }
 
+Json interval_json(const std::optional<Interval>& interval) {
+  return interval ? Json::array({interval->low, interval->high}) : Json(nullptr);
+}
+
 Json fingerprint_object(const Fingerprint& fingerprint) {
   Json object;
   object["model"] = fingerprint.model;

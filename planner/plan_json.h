@@ -1,11 +1,13 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/plan.h"
 #include "profiler/base/json_field.h"
+#include "profiler/statistics/samples.h"
 #include "profiler/trace/profile.h"
 
 namespace mptune::planner {
@@ -18,6 +20,9 @@ using Json = nlohmann::ordered_json;
 
 /// The object `fingerprint` of a plan file.
 [[nodiscard]] Json fingerprint_object(const Fingerprint& fingerprint);
+
+/// [low, high]; null where there is none.
+[[nodiscard]] Json interval_json(const std::optional<Interval>& interval);
 
 struct PlanWithModules {
   Plan plan;

@@ -197,7 +197,7 @@ def text_of(classes):
         sys.exit(f"generate_results.py: nothing needs these NAMES: {', '.join(sorted(classes.unused))}")
     lines = [HEADER + "\n".join(f'    "{name}",' for name in sorted(classes.found)) + "\n]"]
     for name, (fields, description) in classes.found.items():
-        lines += ["", "", "@dataclass(frozen=True, kw_only=True)", f"class {name}(Result):"]
+        lines += ["", "", "@dataclass(frozen=True, kw_only=True, repr=False)", f"class {name}(Result):"]
         lines += docstring(about(name, description, classes.found)) + [""]
         for field in fields:
             lines += field_lines(field)

@@ -30,7 +30,7 @@ std::string first_line(const std::string& text) {
 /// Sets Python's mptune.Error, with the same four parts.
 void raise(const Error& error) {
   const py::object type = py::module_::import("mptune._error").attr("Error");
-  const py::object value = type(error.what(), error.where(), error.remedy(), static_cast<int>(error.code()));
+  const py::object value = type(error.problem(), error.where(), error.remedy(), static_cast<int>(error.code()));
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
@@ -83,6 +83,23 @@ class BoundPipeline {
     return stage;
   }
 
+  [[nodiscard]] bool lacks_target(const Tensors& inputs) const {
+    return predicts_ && inputs.size() + 1 == inputs_.size() && inputs.front().dim() > 0;
+  }
+  /// Predictions depend on no target, so any values do.
+  [[nodiscard]] Tensors with_any_target(Tensors inputs) const {
+    if (!lacks_target(inputs)) return inputs;
+    std::vector<std::int64_t> shape = {inputs.front().size(0)};
+    shape.insert(shape.end(), inputs_.back().shape.begin(), inputs_.back().shape.end());
+    inputs.push_back(at::zeros(shape, inputs_.back().type));
+    return inputs;
+  }
+  /// Without the losses of the micro-batches, where the program returns predictions beside them.
+  [[nodiscard]] Tensors predictions(Tensors outputs) const {
+    if (predicts_ && outputs.size() > 1) outputs.erase(outputs.begin());
+    return outputs;
+  }
+
   /// A program that computes its loss takes the target as its last input.
   [[nodiscard]] Batch checked(const Tensors& inputs, const std::optional<at::Tensor>& target) const {
     Batch batch{inputs, target.value_or(at::Tensor())};
@@ -114,7 +131,10 @@ class BoundPipeline {
         throw;
       } catch (const c10::OutOfMemoryError& error) {
         throw Error(first_line(error.what_without_backtrace()), place(call),
-                    "use smaller micro-batches, recomputation, or a plan for less memory (mptune plan --memory)", ExitCode::infeasible);
+                    "use smaller micro-batches, recomputation, or a plan for less --memory", ExitCode::infeasible);
+      } catch (const c10::AcceleratorError& error) {
+        throw Error(first_line(error.what_without_backtrace()), place(call), "start a new process: this one can't use the GPU any more",
+                    ExitCode::environment);
       } catch (const c10::Error& error) {
         throw Error(first_line(error.what_without_backtrace()), place(call), kCheckInputs);
       } catch (const std::exception& error) {
@@ -136,6 +156,7 @@ class BoundPipeline {
     extras_ = std::move(loaded.extras);
     for (const NamedTensor& named : state_of(loaded.model)) names_.push_back(named.name);
     inputs_ = loaded.model.sample().inputs;
+    predicts_ = loaded.model.loss().name() == "model" && inputs_.size() > 1;
     PipelineOptions options;
     options.link = parse_link(choices.link);
     options.seed = choices.seed;
@@ -164,13 +185,19 @@ class BoundPipeline {
     });
   }
   Tensors forward(const Tensors& inputs) {
-    return located("forward", [&](Pipeline& pipeline) { return pipeline.forward(checked(inputs, std::nullopt).inputs); });
+    return located("forward", [&](Pipeline& pipeline) {
+      Tensors outputs = pipeline.forward(checked(with_any_target(inputs), std::nullopt).inputs);
+      if (outputs.size() == 1 && lacks_target(inputs))
+        throw Error("the program returns its loss and no predictions", "Pipeline.forward",
+                    "pass the target, too, or export the model again");
+      return predictions(std::move(outputs));
+    });
   }
   std::pair<double, Tensors> evaluate(const Tensors& inputs, const std::optional<at::Tensor>& target) {
     return located("evaluate", [&](Pipeline& pipeline) {
       const Batch batch = checked(inputs, target);
       Evaluation found = pipeline.evaluate(batch.inputs, batch.target);
-      return std::pair(found.loss, std::move(found.outputs));
+      return std::pair(found.loss, predictions(std::move(found.outputs)));
     });
   }
 
@@ -218,6 +245,7 @@ class BoundPipeline {
   StateExtras extras_;
   std::vector<std::string> names_, warnings_;
   std::vector<SampleTensor> inputs_;
+  bool predicts_ = false;  ///< the program computes its loss from a target: predictions may stand behind it
   pid_t process_ = ::getpid();
 };
 

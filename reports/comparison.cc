@@ -11,7 +11,7 @@ namespace mptune::reports {
 namespace {
 
 bool is_time(const std::optional<MedianEstimate>& step) {
-  return step && step->ci95.low > 0;
+  return step && step->median > 0 && (!step->ci95 || step->ci95->low > 0);
 }
 
 std::vector<double> medians_of(const ComparedSide& side) {
@@ -35,8 +35,7 @@ void judge_steps(Comparison& comparison, double band) {
   comparison.drift_covered = comparison.a.recordings.size() + comparison.b.recordings.size() > 2;
   const TimeRatio ratio = ratio_of(comparison.a, comparison.b, comparison.drift_covered, band);
   comparison.ratio = ratio.estimate;
-  const bool has_interval = comparison.drift_covered || std::min(comparison.a.step_s->samples, comparison.b.step_s->samples) > 1;
-  if (has_interval) comparison.ratio_ci95 = ratio.ci95;
+  comparison.ratio_ci95 = ratio.ci95;
   comparison.verdict = ratio.verdict;
   comparison.reason = ratio.reason;
 }
@@ -86,11 +85,10 @@ std::optional<MedianEstimate> estimate_of(const Samples& samples) {
 /// nullopt where a recording has no step, or one without length.
 std::optional<MedianEstimate> joint_estimate(const std::vector<MedianEstimate>& recordings) {
   double logarithms = 0;
-  MedianEstimate joint{.median = 0, .ci95 = {recordings.front().median, recordings.front().median}, .samples = 0};
+  MedianEstimate joint;
   for (const MedianEstimate& recording : recordings) {
-    if (recording.ci95.low <= 0) return std::nullopt;
+    if (!is_time(recording)) return std::nullopt;
     logarithms += std::log(recording.median) / static_cast<double>(recordings.size());
-    joint.ci95 = {std::min(joint.ci95.low, recording.median), std::max(joint.ci95.high, recording.median)};
     joint.samples += recording.samples;
   }
   joint.median = std::exp(logarithms);
@@ -158,10 +156,10 @@ const profiler::QualityObjection* objection_in(const std::vector<ComparedTrace>&
 ComparedSide side_of_plan(const PlanFile& file) {
   ComparedSide side;
   if (file.measured) {
-    side.step_s = {.median = file.measured->step_s, .ci95 = file.measured->step_ci95_s, .samples = file.measured->step_samples};
+    side.step_s =
+        MedianEstimate{.median = file.measured->step_s, .ci95 = file.measured->step_ci95_s, .samples = file.measured->step_samples};
   } else if (file.predicted) {
-    const double step_s = file.predicted->step_s;
-    side.step_s = {.median = step_s, .ci95 = {step_s, step_s}, .samples = 0};
+    side.step_s = MedianEstimate{.median = file.predicted->step_s};
     side.predicted = true;
   }
   return side;

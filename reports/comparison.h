@@ -16,7 +16,7 @@ namespace mptune::reports {
 
 struct ComparedSide {
   std::vector<std::string> names;  ///< paths as given; several only of recordings
-  /// Of several recordings the geometric mean of their medians, the least and the largest, and the sum of their samples.
+  /// Of several recordings the geometric mean of their medians, without an interval, and the sum of their samples.
   std::optional<MedianEstimate> step_s;
   std::vector<MedianEstimate> recordings;  ///< as `names`; empty but for traces
   bool predicted = false;                  ///< `step_s` was never measured
@@ -29,7 +29,7 @@ struct Comparison {
   std::string kind;  ///< "traces", "plans", "studies"
   ComparedSide a, b;
   std::optional<double> ratio;              ///< time of B over time of A; absent where a time is
-  std::optional<Interval> ratio_ci95;       ///< absent where a side has fewer than 2 samples
+  std::optional<Interval> ratio_ci95;       ///< absent where a side has fewer than kLeastForInterval samples; 1 to 1 of the same data
   bool drift_covered = false;               ///< the interval contains what changes between recordings, or both sides are the same data
   Verdict verdict = Verdict::unknown;       ///< on B
   std::string reason;                       ///< one clause

@@ -26,6 +26,11 @@ std::string caps_of_plan(const std::string& memory, const Plan& plan) {
   return join(caps, ",");
 }
 
+/// Whole minutes, of at least one.
+std::string twice(double spent_s) {
+  return std::to_string(static_cast<int>(std::max(1.0, std::ceil(2 * spent_s / 60)))) + "min";
+}
+
 std::string numbers(const std::vector<int>& values) {
   std::vector<std::string> texts;
   for (const int value : values) texts.push_back(std::to_string(value));
@@ -165,8 +170,20 @@ std::string resume_command(const std::string& study) {
 }
 
 std::string resume_command(const std::string& study, double spent_s) {
-  const double minutes = std::max(1.0, std::ceil(2 * spent_s / 60));
-  return ShellCommand(resume_command(study)).option("--budget", std::to_string(static_cast<int>(minutes)) + "min").text();
+  return ShellCommand(resume_command(study)).option("--budget", twice(spent_s)).text();
+}
+
+std::string shared_command_with_plan_file(const TrainingSpec& spec, const Plan& plan, const std::string& file) {
+  TrainingSpec of_plan = without_folders(spec);
+  of_plan.batch = of_plan.devices = of_plan.precision = "";
+  of_plan.memory = caps_of_plan(spec.memory, plan);
+  ShellCommand command = training_command(sleeps(plan) ? "profile" : "run", of_plan);
+  if (const int ranks = ranks_of(plan.devices); ranks > 1) command.option("--ranks", std::to_string(ranks));
+  return command.option("--plan", file).text();
+}
+
+std::string shared_resume_command(const std::string& study, double spent_s) {
+  return ShellCommand("mptune tune --resume").word(study).option("--budget", twice(spent_s)).text();
 }
 
 }  // namespace mptune::reports

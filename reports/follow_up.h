@@ -33,6 +33,13 @@ using PlanOptionWords = std::vector<std::pair<std::string, std::string>>;
 /// is none, and where running it again shows nothing new, as for lack of memory.
 [[nodiscard]] std::optional<std::string> command_that_shows(const tuner::FailedAlike& failed, const TrainingSpec& spec);
 
+// On a page that is handed on, folders are private: these work in the folder that holds the study, where files are looked for by name.
+
+/// command_with_plan_file() with `file` as it is given.
+[[nodiscard]] std::string shared_command_with_plan_file(const TrainingSpec& spec, const Plan& plan, const std::string& file);
+/// "mptune tune --resume resnet50.study --budget 5min": twice the time that it took so far.
+[[nodiscard]] std::string shared_resume_command(const std::string& study, double spent_s);
+
 /// "mptune tune --resume /home/me/resnet50.study".
 [[nodiscard]] std::string resume_command(const std::string& study);
 /// The same with twice the time that it took so far.

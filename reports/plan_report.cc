@@ -55,6 +55,14 @@ std::string module_range(const Profile& profile, int first, int last) {
   return from == to ? from : from + " .. " + to;
 }
 
+/// Whose work makes the layers of a stage take longer than the step.
+std::string why_beyond_step(const Plan& plan, const Stage& stage) {
+  if (plan.options.idle_devices_help) return "devices that wait compute some of its weight gradients";
+  if (stage.devices.size() > 1) return "the time is that on its first device, and others are faster";
+  if (fuses_weights(plan)) return "its weight gradients of several micro-batches are computed at once, which takes less";
+  return "its split backward takes less than the whole one, of which the time is";
+}
+
 void add_partition(const Candidate& best, const CostModel& cost, PlanReport& report) {
   const Plan& plan = best.plan;
   report.layers = planned_layers(plan, cost);
@@ -72,6 +80,7 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
     }
     for (const PlannedLayer& layer : report.layers)
       if (layer.stage == s) row.step_s += layer.step_s;
+    if (row.step_s > (1 + kSameShare) * best.prediction.step_s) row.beyond_step = why_beyond_step(plan, stage);
     report.stages.push_back(std::move(row));
   }
 }

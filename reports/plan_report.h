@@ -18,6 +18,7 @@ struct PlannedStage {
   bool offload = false;         ///< see Stage
   std::string modules;          ///< "layer1.0 .. layer2.3", "" where they are not known
   double step_s = 0;            ///< of its layers
+  std::string beyond_step{};    ///< why that is more than the step; "" where it is not
   std::int64_t peak_bytes = 0;
 };
 

@@ -10,8 +10,13 @@ const char* what_happened(profiler::QualityObjection::Loss loss) {
   switch (loss) {
     case profiler::QualityObjection::Loss::dropped:
       return "were dropped or have no times";
+    case profiler::QualityObjection::Loss::zero_stamped:
+      return "have no times: the profiler stamped them 0";
     case profiler::QualityObjection::Loss::unmatched:
       return "have no counterpart: a launch, a send or a receive";
+    case profiler::QualityObjection::Loss::ambiguous:
+      return "overlap work of another process under the same device number: whether it is one device or several is not known";
+    case profiler::QualityObjection::Loss::unmatched_time:
     case profiler::QualityObjection::Loss::out_of_window:
     case profiler::QualityObjection::Loss::implausible:
       break;
@@ -27,6 +32,8 @@ const char* what_is_wrong(ImplausibleTime::Fault fault) {
       return "lies over 14 months from the other work";
     case ImplausibleTime::Fault::alone:
       return "makes the recording over twice as long on its own";
+    case ImplausibleTime::Fault::overrun:
+      return "ends after the next record of its stream starts";
     case ImplausibleTime::Fault::too_long:
       break;
   }
@@ -43,6 +50,8 @@ const char* fault_name(ImplausibleTime::Fault fault) {
       return "far";
     case ImplausibleTime::Fault::alone:
       return "alone";
+    case ImplausibleTime::Fault::overrun:
+      return "overrun";
     case ImplausibleTime::Fault::too_long:
       break;
   }
@@ -56,8 +65,23 @@ std::string text_of(const ImplausibleTime& record) {
 std::string text_of(const profiler::QualityObjection& objection) {
   if (objection.record) return text_of(*objection.record);
   std::array<char, 48> share{};
+  if (objection.loss == profiler::QualityObjection::Loss::unmatched_time) {
+    std::snprintf(share.data(), share.size(), "%.1f %% of the devices' time ", 100 * objection.share);
+    return share.data() + std::string("is in communications without a counterpart in the files: how much of it is waiting is not known");
+  }
   std::snprintf(share.data(), share.size(), "%.1f %% of all events ", 100 * objection.share);
   return share.data() + std::string(what_happened(objection.loss));
+}
+
+const char* remedy_of(const profiler::QualityObjection& objection) {
+  switch (objection.loss) {
+    case profiler::QualityObjection::Loss::unmatched_time:
+      return "give the files of all ranks, recorded with a PyTorch that describes its collectives (2.3 or newer)";
+    case profiler::QualityObjection::Loss::ambiguous:
+      return "give one file of each process, or an export that says which GPU each means (TARGET_INFO_CUDA_DEVICE)";
+    default:
+      return "record again, fewer steps at a time";
+  }
 }
 
 }  // namespace mptune::reports

@@ -14,5 +14,7 @@ namespace mptune::reports {
 /// "30.0 % of all events were dropped or have no times", or the text of its record. Not in render/, because comparison.h uses it as the
 /// reason of a verdict.
 [[nodiscard]] std::string text_of(const profiler::QualityObjection& objection);
+/// What to do about it.
+[[nodiscard]] const char* remedy_of(const profiler::QualityObjection& objection);
 
 }  // namespace mptune::reports

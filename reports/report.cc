@@ -109,6 +109,7 @@ StudyReport build_study_report(const tuner::Recommendation& recommendation, cons
   report.model = profile.model;
   report.layers = profile.layers;
   report.devices = profile.devices;
+  report.measured_sizes = profiler::class_sizes(profile);
   report.fingerprint = profile.fingerprint;
   report.batch = recommendation.recommended.trial.plan.global_batch_size();
   report.recommendation = recommendation;

@@ -8,6 +8,7 @@
 #include "planner/search/search.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/class_sizes.h"
 #include "profiler/analyze/quality_objection.h"
 #include "profiler/base/machine.h"
 #include "profiler/store/store.h"
@@ -55,7 +56,7 @@ struct CurvePoint {
   int split_size = 0;
   double predicted_s = 0;  ///< 0: not predicted
   std::optional<double> measured_s;
-  Interval measured_ci95_s;
+  std::optional<Interval> measured_ci95_s;
 };
 
 /// The part of the critical path that one stage, one link or waiting takes; mean over the steps.
@@ -111,7 +112,9 @@ struct TraceReport {
   double recompute_s = 0;            ///< mean per device and step, part of compute
   double reduce_s = 0;               ///< sums over replicas, likewise
   TraceQuality quality;
-  std::vector<ImplausibleTime> implausible;  ///< records left out because their times can't be right, the first few
+  std::int64_t whole_graphs = 0;             ///< CUDA graphs recorded as a whole: what is inside is not known
+  double whole_graphs_share = 0;             ///< of the computing time of all devices
+  std::vector<ImplausibleTime> implausible;  ///< records left out or cut because their times can't be right, the first few
 };
 
 /// How near a step is to perfect scaling: the un-pipelined one-device step divided by the number of devices.
@@ -149,13 +152,14 @@ struct StudyReport {
   double gap = 0;
   StagesPerDevice stages_per_device;
   double elapsed_s = 0;
-  std::optional<TraceReport> trace;               ///< of the recommended plan
-  std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
-  std::optional<TraceReport> naive_trace;         ///< of naive model parallelism, where that is another plan
-  std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
-  std::vector<PlannedLayer> partition;            ///< layers of the recommended plan; empty where the profile does not price it
-  std::vector<ProfileLayer> layers;               ///< of the model
-  std::vector<ProfileDevice> devices;             ///< of the profile
+  std::optional<TraceReport> trace;                  ///< of the recommended plan
+  std::optional<TraceReport> pipeline_trace;         ///< of the best pipeline, where that is another plan
+  std::optional<TraceReport> naive_trace;            ///< of naive model parallelism, where that is another plan
+  std::vector<std::vector<std::string>> modules;     ///< module paths per stage of the recommended plan; may be empty
+  std::vector<PlannedLayer> partition;               ///< layers of the recommended plan; empty where the profile does not price it
+  std::vector<ProfileLayer> layers;                  ///< of the model
+  std::vector<ProfileDevice> devices;                ///< of the profile
+  std::vector<profiler::ClassSizes> measured_sizes;  ///< of the profile
   Fingerprint fingerprint;
   int batch = 0;
   std::vector<std::string> trace_files;
@@ -166,7 +170,7 @@ struct StudyReport {
   Machine machine;
 };
 
-/// `peak_bytes` per device, or empty: then the largest memory samples of the trace.
+/// `peak_bytes` per device, or empty: then those of the trace's devices. Advice is worth a share of the report's step.
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
 /// Adds what each device holds at its peak, by plan and profile.
 void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost);

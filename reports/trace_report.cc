@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "profiler/analyze/step_work.h"
 #include "profiler/analyze/typical_times.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/intervals.h"
 #include "reports/report.h"
 
 namespace mptune::reports {
@@ -24,16 +26,8 @@ double seconds(Nanoseconds time) {
 
 /// The step of median length; the whole trace if it names no steps.
 StepWindow typical_step(const Trace& trace) {
-  if (trace.steps.empty()) {
-    StepWindow all;
-    for (const Event& event : trace.events) {
-      all.start = all.step < 0 ? event.start : std::min(all.start, event.start);
-      all.end = std::max(all.end, event.end());
-      all.step = 0;
-    }
-    return all;
-  }
-  std::vector<StepWindow> steps = trace.steps;
+  std::vector<StepWindow> steps = profiler::windows_of(trace);
+  if (steps.empty()) return {};
   std::ranges::sort(steps, {}, [](const StepWindow& step) { return std::pair(step.end - step.start, step.step); });
   return steps[(steps.size() - 1) / 2];
 }
@@ -144,7 +138,8 @@ std::vector<LinkRow> link_rows(const Trace& trace) {
   return rows;
 }
 
-std::vector<std::int64_t> recorded_peaks(const Trace& trace) {
+/// As recorded; the largest memory sample where that is not known.
+std::vector<std::int64_t> known_peaks(const Trace& trace) {
   std::vector<std::int64_t> peaks(trace.devices.size());
   for (const MemorySample& sample : trace.memory) {
     if (sample.device >= 0 && as_index(sample.device) < peaks.size()) {
@@ -152,6 +147,8 @@ std::vector<std::int64_t> recorded_peaks(const Trace& trace) {
       peak = std::max(peak, sample.current_bytes);
     }
   }
+  for (std::size_t d = 0; d < peaks.size(); ++d)
+    if (trace.devices[d].peak_bytes > 0) peaks[d] = trace.devices[d].peak_bytes;
   return peaks;
 }
 
@@ -180,6 +177,11 @@ bool names_stages(const std::vector<profiler::StepWork>& steps) {
   });
 }
 
+/// Advice is worth a share of the step that the report shows.
+void put_percents(TraceReport& report) {
+  for (planner::Advice& advice : report.advice) advice.saves_percent = report.step_s > 0 ? 100 * advice.saves_s / report.step_s : 0;
+}
+
 void add_steps(TraceReport& report, const Trace& trace) {
   const std::vector<profiler::StepWork> steps = profiler::step_works(trace);
   report.has_stages = names_stages(steps);
@@ -187,6 +189,25 @@ void add_steps(TraceReport& report, const Trace& trace) {
   if (trace.simulated) return;
   report.ideal_step_s = seconds(profiler::ideal_step(steps));
   if (!report.objection) report.advice = planner::advise(trace);
+  put_percents(report);
+}
+
+/// Counted once per device where graphs overlap others.
+double busy_seconds(const Trace& trace, const std::function<bool(const Event&)>& counts) {
+  std::vector<std::vector<profiler::TimeInterval>> times(trace.devices.size());
+  for (const Event& event : trace.events)
+    if (counts(event)) times.at(as_index(event.device)).push_back({event.start, event.end()});
+  double sum = 0;
+  for (auto& device : times) sum += seconds(profiler::total(profiler::merge(std::move(device))));
+  return sum;
+}
+
+void add_whole_graphs(TraceReport& report, const Trace& trace) {
+  const auto is_graph = [&](const Event& event) { return is_whole_graph(trace, event); };
+  report.whole_graphs = std::ranges::count_if(trace.events, is_graph);
+  if (report.whole_graphs == 0) return;
+  const double compute_s = busy_seconds(trace, [](const Event& event) { return is_compute(event.kind); });
+  report.whole_graphs_share = compute_s > 0 ? busy_seconds(trace, is_graph) / compute_s : 0;
 }
 
 void add_timeline(TraceReport& report, const Trace& trace) {
@@ -204,6 +225,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   report.quality = trace.quality;
   report.implausible = trace.implausible;
   report.objection = profiler::quality_objection(trace);
+  add_whole_graphs(report, trace);
   report.breakdown = profiler::break_down(trace);
   std::vector<double> lengths;
   for (const profiler::StepBreakdown& step : report.breakdown.steps)
@@ -211,7 +233,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   report.steps_s = samples_of(lengths);
   report.step_s = lengths.empty() ? 0 : median(lengths);
   report.bubble = profiler::bubble(report.breakdown);
-  const std::vector<std::int64_t> peaks = peak_bytes.empty() ? recorded_peaks(trace) : peak_bytes;
+  const std::vector<std::int64_t> peaks = peak_bytes.empty() ? known_peaks(trace) : peak_bytes;
   for (std::size_t i = 0; i < trace.devices.size(); ++i) {
     const profiler::DeviceBreakdown mean = profiler::mean_over_steps(report.breakdown, static_cast<int>(i));
     report.devices.push_back({.device = trace.devices[i].name,
@@ -250,6 +272,7 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
     const std::vector<planner::Advice> changes = planner::advise(plan, cost);
     report.advice.insert(report.advice.end(), changes.begin(), changes.end());
     std::ranges::stable_sort(report.advice, std::ranges::greater{}, &planner::Advice::saves_s);
+    put_percents(report);
   }
 }
 

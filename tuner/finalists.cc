@@ -1,11 +1,13 @@
 #include "tuner/finalists.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "planner/parallelism.h"
 #include "planner/plan_file.h"
 #include "profiler/base/error.h"
+#include "profiler/statistics/verdict.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::tuner {
@@ -15,6 +17,7 @@ namespace {
 constexpr double kRunnerUpWithin = 1.05;
 // The second of the plans with several stages is a finalist, too, if its trial was this close: trials have few steps.
 constexpr double kSecondPipelineWithin = 1.10;
+constexpr int kWantedRounds = 10;
 
 using Keys = std::vector<std::string>;
 
@@ -31,7 +34,71 @@ std::vector<const Trial*> measured_by_time(const std::vector<Trial>& trials) {
   return measured;
 }
 
+/// Orders entries by what an answer without them would lack.
+class Importance {
+ public:
+  Importance(const std::vector<Series::Entry>& entries, const std::vector<const Trial*>& by_time) : entries_(entries) {
+    for (const Series::Entry& entry : entries)
+      step_s_.push_back(*measured_step(**std::ranges::find(by_time, plan_key(entry.plan), &Trial::plan_key)));
+  }
+
+  /// Next is the fastest of those that are left and that the condition holds for.
+  template <class Condition>
+  void next_of_rest(Condition condition) {
+    next([&](std::size_t i) { return !has(i) && condition(entries_[i]); });
+  }
+  /// Next is the fastest that the condition holds for, unless it came before.
+  template <class Condition>
+  void next_of_all(Condition condition) {
+    next([&](std::size_t i) { return condition(entries_[i]); });
+  }
+  /// Next are those that are left and whose step is no longer, by time.
+  void rest_within(double step_s) {
+    for (std::size_t before = entries_.size() + 1; before != order_.size();) {
+      before = order_.size();
+      next([&](std::size_t i) { return !has(i) && step_s_[i] <= step_s; });
+    }
+  }
+  [[nodiscard]] double fastest_s() const { return std::ranges::min(step_s_); }
+  /// Indices of the entries, the most important first.
+  [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
+
+ private:
+  [[nodiscard]] bool has(std::size_t i) const { return std::ranges::find(order_, i) != order_.end(); }
+  template <class Condition>
+  void next(Condition condition) {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      if (condition(i) && (!best || step_s_[i] < step_s_[*best])) best = i;
+    if (best && !has(*best)) order_.push_back(*best);
+  }
+
+  const std::vector<Series::Entry>& entries_;
+  std::vector<double> step_s_;
+  std::vector<std::size_t> order_;
+};
+
+void set_importance(std::vector<Series::Entry>& entries, const std::vector<const Trial*>& by_time) {
+  if (entries.empty()) return;
+  Importance importance(entries, by_time);
+  importance.next_of_all([](const Series::Entry&) { return true; });
+  importance.next_of_rest([](const Series::Entry& entry) { return is_unpipelined(entry.plan); });
+  for (const char* name : {kCurrentBaseline, kAskedBaseline, kSingleDeviceBaseline})
+    importance.next_of_all([name](const Series::Entry& entry) { return entry.name == name; });
+  importance.rest_within(kRivalWithin * importance.fastest_s());
+  using enum planner::Parallelism;
+  for (const planner::Parallelism kind : {pipeline, data_parallel, hybrid})
+    importance.next_of_all([kind](const Series::Entry& entry) { return planner::parallelism_of(entry.plan) == kind; });
+  importance.rest_within(std::numeric_limits<double>::infinity());
+  int most = static_cast<int>(entries.size());
+  for (const std::size_t i : importance.order()) entries[i].importance = most--;
+}
+
 }  // namespace
+
+bool is_unpipelined(const Plan& plan) {
+  return plan.num_stages() == 1 && plan.stages.front().devices.size() == 1;
+}
 
 std::optional<double> measured_step(const Trial& trial) {
   const auto* measured = std::get_if<Measured>(&trial.outcome);
@@ -111,7 +178,29 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
   take_first([&](const Trial* trial) {
     return !contains(taken, trial->plan_key) && *measured_step(*trial) <= kRunnerUpWithin * *measured_step(*by_time.front());
   });
+  set_importance(entries, by_time);
   return entries;
+}
+
+Series::Entry take_least_important(std::vector<Series::Entry>& entries) {
+  const auto least = std::ranges::min_element(entries, {}, &Series::Entry::importance);
+  Series::Entry entry = std::move(*least);
+  entries.erase(least);
+  return entry;
+}
+
+std::vector<Series::Entry> take_those_without_time(std::vector<Series::Entry>& entries, const SeriesCost& cost, double budget_s,
+                                                   double left_s) {
+  const auto lacks_time = [&] { return entries.size() > 2 ? cost(entries, kLeastPairs) > budget_s : cost(entries, 1) > left_s; };
+  std::vector<Series::Entry> taken;
+  while (entries.size() > 1 && lacks_time()) taken.push_back(take_least_important(entries));
+  return taken;
+}
+
+int least_rounds(const std::vector<Series::Entry>& entries, const SeriesCost& cost, double budget_s) {
+  for (const int rounds : {kWantedRounds, static_cast<int>(kLeastForInterval)})
+    if (cost(entries, rounds) <= budget_s) return rounds;
+  return kLeastPairs;
 }
 
 std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace mptune::tuner {
 
 /// Name of trials that are no baseline.
 inline constexpr const char* kCandidateName = "candidate";
+
+/// One stage on one device: what a program does without mptune.
+[[nodiscard]] bool is_unpipelined(const Plan& plan);
 
 /// Median step, empty unless the trial was measured.
 [[nodiscard]] std::optional<double> measured_step(const Trial& trial);
@@ -30,11 +34,29 @@ inline constexpr const char* kCandidateName = "candidate";
 [[nodiscard]] std::int64_t single_device_peak(const std::vector<NamedPlan>& baselines, const std::vector<Trial>& trials,
                                               const Profile& profile);
 
+/// A plan whose own trial took more than this times the fastest trial is no rival of it: a machine changes by less between two trials.
+inline constexpr double kRivalWithin = 1.5;
+
 /// Plans of the last, interleaved series: every measured baseline, the fastest plan of any kind, the fastest pipeline, the fastest hybrid,
 /// the second best of these where it is close to the best, the fastest in half of `single_device_peak_bytes`, and a runner-up that is close
-/// to the fastest. No plan twice.
+/// to the fastest. No plan twice. Most important is the fastest, then what the answer compares it with: the fastest other un-pipelined
+/// plan, the user's own, one device. Then come its rivals (kRivalWithin), the fastest of each kind, and the rest by time.
 [[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
                                                           std::int64_t single_device_peak_bytes);
+
+/// Takes out the least important entry and returns it. Requires: not empty.
+[[nodiscard]] Series::Entry take_least_important(std::vector<Series::Entry>& entries);
+
+/// What a series of these plans with so many rounds takes [s].
+using SeriesCost = std::function<double(const std::vector<Series::Entry>& entries, int rounds)>;
+
+/// Takes out the least important finalists until the rounds that a verdict needs fit into `budget_s`; of the last two, until one round fits
+/// into `left_s`. Returns them.
+[[nodiscard]] std::vector<Series::Entry> take_those_without_time(std::vector<Series::Entry>& entries, const SeriesCost& cost,
+                                                                 double budget_s, double left_s);
+
+/// Rounds that every finalist gets: 10 where they fit, else those of an interval, else those of a verdict.
+[[nodiscard]] int least_rounds(const std::vector<Series::Entry>& entries, const SeriesCost& cost, double budget_s);
 
 /// Adds a copy of a trial for each further baseline with the same plan, so that every baseline has a result under its name.
 [[nodiscard]] std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines);

@@ -135,8 +135,9 @@ void compare(std::vector<KindResult>& rows, const RecommendedPlan& recommended) 
   const KindResult& one = rows.front();
   for (KindResult& row : rows) {
     if (!benchmarked(row)) continue;
-    row.over_best = paired_speedup(steps(recommended.trial), steps(*row.trial));
-    if (benchmarked(one)) row.over_one_device = paired_speedup(steps(*one.trial), steps(*row.trial));
+    row.over_best = paired_speedup(steps(recommended.trial), steps(*row.trial), kConfidenceOfChoice);
+    const double confidence = row.best || one.best ? kConfidenceOfChoice : 0.95;
+    if (benchmarked(one)) row.over_one_device = paired_speedup(steps(*one.trial), steps(*row.trial), confidence);
   }
 }
 
@@ -154,7 +155,8 @@ double time_ratio(const KindResult& row) {
 
 FastestKind fastest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   FastestKind answer{.kind = best.kind, .alone = by_time.size() < 2};
-  if (best.over_one_device && best.kind != planner::Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
+  const bool told = best.over_one_device && best.over_one_device->error_rate;
+  if (told && best.kind != planner::Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
     if (row->over_best->verdict == Verdict::unknown) {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "profiler/base/units.h"
+#include "tuner/budget.h"
+#include "tuner/finalists.h"
+
 namespace mptune::tuner {
 namespace {
 
@@ -13,14 +17,39 @@ Error nothing_fits(const SearchResult& search) {
           "raise --memory, lower --batch, or give more devices", ExitCode::infeasible};
 }
 
+/// Lowers a time, of which 0 says nothing.
+void lower(double& least_s, double step_s) {
+  least_s = least_s == 0 ? step_s : std::min(least_s, step_s);
+}
+
 }  // namespace
+
+BudgetTooSmall no_time_for_a_trial(const SearchResult& search, const std::vector<NamedPlan>& baselines, const Profile& profile,
+                                   double worker_s) {
+  AnswerNeeds needs{.ready_s = worker_s, .worker_s = worker_s};
+  if (!search.ranked.empty()) needs.plan_step_s = search.ranked.front().prediction.step_s;
+  for (const NamedPlan& baseline : baselines) {
+    const auto prediction = prediction_of(baseline.plan, profile);
+    if (!prediction) continue;
+    lower(needs.plan_step_s, prediction->step_s);
+    if (baseline.plan.num_stages() == 1) lower(needs.baseline_step_s, prediction->step_s);
+  }
+  if (needs.baseline_step_s == 0) needs.baseline_step_s = needs.plan_step_s;
+  const bool known = needs.plan_step_s > 0;
+  return {"the budget leaves no time for a first trial" +
+              (known ? ": a step of the fastest plan is predicted to take " + format_seconds(needs.plan_step_s) : ""),
+          enough_for_answer(needs)};
+}
+
+bool was_cut_off(const SearchResult& search) {
+  return std::ranges::find(search.rejected, RejectedAs::not_reached, &Rejection::reason) != search.rejected.end();
+}
 
 Error no_result(const SearchResult& search, const std::vector<Trial>& trials, const std::function<std::string(const Trial&)>& keep_failed) {
   const bool memory_alone = std::ranges::all_of(trials, [](const Trial& trial) {
     return std::holds_alternative<OutOfMemory>(trial.outcome) || std::holds_alternative<Infeasible>(trial.outcome);
   });
   if (search.ranked.empty() || (memory_alone && !trials.empty())) return nothing_fits(search);
-  if (trials.empty()) return {"the budget was spent before a first trial", "--budget", "give a larger --budget", ExitCode::no_result};
   const Trial& last = trials.back();
   const bool diverges = std::holds_alternative<NonFinite>(last.outcome);
   const std::string alone = keep_failed ? "`" + keep_failed(last) + "` shows what fails" : "run the plan by itself";

@@ -151,7 +151,7 @@ using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotIn
 struct FastestKind {
   planner::Parallelism kind = planner::Parallelism::one_device;
   bool alone = false;          ///< nothing else was measured
-  double over_one_device = 0;  ///< speed-up; 0: not measured, or one device itself
+  double over_one_device = 0;  ///< speed-up; 0: not measured, one device itself, or not told from it
   std::vector<planner::Parallelism> alike{};
   std::vector<planner::Parallelism> unknown{};  ///< measured in too few rounds to be compared
   std::optional<planner::Parallelism> next{};

@@ -9,16 +9,12 @@
 #include "profiler/base/index.h"
 #include "tuner/finalists.h"
 #include "tuner/search/trial_search.h"
+#include "tuner/trial/series_rounds.h"
 
 namespace mptune::tuner {
 namespace {
 
 constexpr double kSame = 0.02;
-// A rival that may be faster by more is worth another measurement.
-constexpr double kAtStake = 0.05;
-// The fastest of several plans was lucky more often than one plan is: it is called faster than the best baseline only where this interval
-// says so, not that of 95 %. Of equal plans, fewer than 5 % are then called faster (equal_plans_test.cc).
-constexpr double kConfidenceOfChoice = 0.975;
 constexpr double kPredictionOff = 0.15;
 constexpr int kEnoughPairs = 10;
 
@@ -151,6 +147,7 @@ struct Choice {
 
 struct Compared {
   bool several = true;        ///< plans
+  bool any_pipeline = false;  ///< that the final series left out, as its own trial was far behind
   bool all_baselines = true;  ///< were measured
   bool all_plans = true;      ///< that may be faster were measured
 };
@@ -160,7 +157,7 @@ std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const C
   if (!compared.several) return {OnlyPlanMeasured{best.plan}};
   const bool other_pipeline = choice.pipeline && choice.pipeline->trial != &best;
   FastestHere fastest{
-      .name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline.has_value(), .all_measured = compared.all_plans};
+      .name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline || compared.any_pipeline, .all_measured = compared.all_plans};
   if (other_pipeline) fastest.pipeline = beside(*choice.pipeline, choice.recommended);
   std::vector<PlanAdvice> advice;
   advice.emplace_back(std::move(fastest));
@@ -171,14 +168,22 @@ std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const C
   return advice;
 }
 
+bool any_pipeline_far_behind(const Unmeasured& unmeasured, double step_s) {
+  return std::ranges::any_of(unmeasured.baselines, [&](const UnmeasuredPlan& plan) {
+    return std::holds_alternative<NotInFinal>(plan.why) && plan.plan && plan.plan->num_stages() > 1 &&
+           plan.alone_s.value_or(0) > kRivalWithin * step_s;
+  });
+}
+
 /// Plans that may still be more than 5 % faster than the recommended one.
 std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
     const Speedup ahead = speedup(rival, recommended);
-    constexpr int kPairsOfAnInterval = 2;
-    if (ahead.verdict == Verdict::unknown) return ahead.pairs < kPairsOfAnInterval || ahead.ci95.low < 1;
-    return (ahead.verdict == Verdict::ambiguous || ahead.verdict == Verdict::slow) && ahead.ci95.low < 1 - kAtStake;
+    constexpr int kPairsOfARange = 2;
+    if (ahead.verdict == Verdict::unknown) return ahead.pairs < kPairsOfARange || ahead.range->low < 1;
+    const double least = ahead.ci95 ? ahead.ci95->low : ahead.range->low;
+    return (ahead.verdict == Verdict::ambiguous || ahead.verdict == Verdict::slow) && least < 1 - kAtStake;
   });
 }
 
@@ -188,10 +193,22 @@ AsFastAsOthers equivalents_of(const std::vector<Finalist>& finalists, const Fina
   for (const Finalist& other : finalists) {
     if (other.trial->plan_key == recommended.trial->plan_key) continue;
     const Speedup behind = speedup(other, recommended);
-    if (behind.verdict == Verdict::unknown || behind.ci95.low < 1 - kAtStake || behind.ci95.high > 1 + kAtStake) continue;
+    if (!behind.ci95 || behind.ci95->low < 1 - kAtStake || behind.ci95->high > 1 + kAtStake) continue;
     alike.plans.push_back(other.is_baseline() ? other.trial->name : describe(other.trial->plan));
   }
   return alike;
+}
+
+/// Whether more rounds might tell a plan from the recommended one. One that left the series early for lack of time is no rival if it was
+/// far behind in each of its rounds.
+bool any_unclear(const std::vector<Finalist>& finalists, const Finalist& recommended) {
+  const int rounds = static_cast<int>(recommended.measured->step_s.size());
+  return std::ranges::any_of(finalists, [&](const Finalist& other) {
+    if (other.trial->plan_key == recommended.trial->plan_key) return false;
+    const Speedup over = speedup_of_choice(other, recommended);
+    const bool left_far_behind = over.pairs > 0 && over.pairs < rounds && over.range->low >= kRivalWithin;
+    return over.verdict == Verdict::ambiguous || (over.verdict == Verdict::unknown && !left_far_behind);
+  });
 }
 
 std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const Choice& choice, const std::vector<Finalist>& rivals) {
@@ -207,7 +224,7 @@ std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const C
   for (const Finalist& finalist : finalists)
     if (const auto modes = two_modes(finalist.measured->step_s)) warnings.emplace_back(StepsInTwoModes{finalist.trial->plan, *modes});
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
-  if (rounds < kEnoughPairs) warnings.emplace_back(FewRounds{rounds, kEnoughPairs});
+  if (rounds < kEnoughPairs && any_unclear(finalists, choice.recommended)) warnings.emplace_back(FewRounds{rounds, kEnoughPairs});
   if (!rivals.empty()) warnings.emplace_back(Undecided{rivals.front().trial->plan});
   return warnings;
 }
@@ -258,6 +275,7 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
       result.unmeasured, result.recommended.predicted_step_s > 0 ? result.recommended.predicted_step_s : result.recommended.step_s);
   result.advice = advice_of(choice, result.recommended.verdict,
                             {.several = finalists.size() > 1 || not_benchmarked.empty(),
+                             .any_pipeline = any_pipeline_far_behind(result.unmeasured, result.recommended.step_s),
                              .all_baselines = result.unmeasured.baselines.empty(),
                              .all_plans = result.unmeasured.baselines.empty() && gaps.empty()});
   if (AsFastAsOthers alike = equivalents_of(finalists, choice.recommended); !alike.plans.empty())
@@ -266,6 +284,23 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   if (!not_benchmarked.empty()) result.warnings.emplace_back(NoTimeToMeasure{not_benchmarked});
   result.warnings.insert(result.warnings.end(), gaps.begin(), gaps.end());
   return result;
+}
+
+std::vector<const BaselineResult*> leading_baselines(const Recommendation& recommendation) {
+  std::vector<const BaselineResult*> leading;
+  const auto lead_with_fastest = [&](auto condition) {
+    const BaselineResult* fastest = nullptr;
+    for (const BaselineResult& baseline : recommendation.baselines) {
+      if (baseline.trial.plan_key == recommendation.recommended.trial.plan_key || baseline.step_s <= 0 || !condition(baseline)) continue;
+      if (fastest == nullptr || baseline.step_s < fastest->step_s) fastest = &baseline;
+    }
+    const auto same = [&](const BaselineResult* other) { return other->trial.plan_key == fastest->trial.plan_key; };
+    if (fastest != nullptr && std::ranges::none_of(leading, same)) leading.push_back(fastest);
+  };
+  lead_with_fastest([](const BaselineResult& baseline) { return is_unpipelined(baseline.trial.plan); });
+  lead_with_fastest([](const BaselineResult& baseline) { return baseline.name == kSingleDeviceBaseline; });
+  lead_with_fastest([](const BaselineResult&) { return true; });
+  return leading;
 }
 
 void say_what_was_asked(Recommendation& recommendation, const std::string& asked) {

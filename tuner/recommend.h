@@ -13,12 +13,16 @@
 
 namespace mptune::tuner {
 
+/// Of the interval of a speed-up of the recommended plan (see paired_speedup): the fastest of several plans was lucky more often than one
+/// plan is. So of equal plans fewer than 5 % are called faster than the best baseline (equal_plans_test.cc).
+inline constexpr double kConfidenceOfChoice = 0.975;
+
 /// A plan with its evidence.
 struct RecommendedPlan {
   Trial trial;  ///< of the final, interleaved series; outcome is Measured
   std::string description;
   double step_s = 0;
-  Interval step_ci95_s;
+  std::optional<Interval> step_ci95_s;
   double predicted_step_s = 0;
   std::vector<std::int64_t> peak_bytes;
   Verdict verdict = Verdict::unknown;  ///< against the best baseline of another plan
@@ -29,7 +33,7 @@ struct BaselineResult {
   std::string name;
   Trial trial;
   double step_s = 0;
-  Interval step_ci95_s;
+  std::optional<Interval> step_ci95_s;
   std::vector<std::int64_t> peak_bytes;
   Speedup speedup;  ///< of the recommendation over it
 };
@@ -40,7 +44,7 @@ struct KindResult {
   std::optional<Trial> trial;  ///< its best measured plan; the rest says nothing without it
   bool best = false;           ///< the recommended plan's kind
   double step_s = 0;
-  Interval step_ci95_s;
+  std::optional<Interval> step_ci95_s;
   std::vector<std::int64_t> peak_bytes;    ///< per device of its plan
   std::optional<Speedup> over_one_device;  ///< of it over one device, where the last series has both
   std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
@@ -69,10 +73,14 @@ struct Recommendation {
 
 /// Chooses from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.
 /// Ties (verdict SAME or AMBIGUOUS) go to less memory, then fewer copies. Says so when the un-pipelined model is fastest.
-/// `not_benchmarked`: descriptions of finalists that the series had no time for; with any, nothing is decided.
+/// `not_benchmarked`: descriptions of rivals that the series had no time for; with any, nothing is decided.
 /// `unmeasured`: plans that it is not compared with; with any, the recommended plan is called the fastest only of those that were measured.
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
                                                       const std::string& not_benchmarked = {}, Unmeasured unmeasured = {});
+
+/// The baselines that the recommended plan is compared with in words, never the plan itself and none twice: the fastest un-pipelined run,
+/// which is what a user has without mptune, one device, and the fastest of all.
+[[nodiscard]] std::vector<const BaselineResult*> leading_baselines(const Recommendation& recommendation);
 
 /// Adds that baselines are measured whatever the `asked` options are; "" are none.
 void say_what_was_asked(Recommendation& recommendation, const std::string& asked);

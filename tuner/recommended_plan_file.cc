@@ -18,11 +18,11 @@ MeasuredStep measured_step_of(const Recommendation& recommendation) {
                         .speedup_over = "",
                         .speedup = {}};
   if (const auto* outcome = std::get_if<Measured>(&best.trial.outcome)) measured.step_samples = static_cast<int>(outcome->step_s.size());
-  for (const BaselineResult& baseline : recommendation.baselines) {
-    if (baseline.name == kNaiveBaseline && baseline.speedup.pairs > 0) {
-      measured.speedup_over = baseline.name;
-      measured.speedup = baseline.speedup;
-    }
+  for (const BaselineResult* baseline : leading_baselines(recommendation)) {
+    if (baseline->speedup.pairs == 0) continue;
+    measured.speedup_over = baseline->name;
+    measured.speedup = baseline->speedup;
+    break;
   }
   return measured;
 }

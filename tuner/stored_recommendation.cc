@@ -21,7 +21,7 @@ Error incomplete(const Study& study) {
   const std::vector<Trial> trials = study.trials();
   if (all_failed_for_good(trials))
     return {"no plan of this study could be measured: " + outcome_text(trials.back().outcome), study.folder(),
-            "train with a plan of its folder 'failed' (run --plan) to see why, then tune anew", ExitCode::no_result};
+            "train with a plan of its folder 'failed' (run --plan) to see why, then tune again", ExitCode::no_result};
   return {"this study has no result yet", study.folder(), "go on with `" + resume_command(study.folder()) + "`", ExitCode::no_result};
 }
 

@@ -39,6 +39,10 @@ double TrialTimes::trial_s(double step_s) const {
   return worker_s() + step_s * (kWarmUp + rounds_for(step_s));
 }
 
+double TrialTimes::least_trial_s(double step_s) const {
+  return worker_s() + step_s * (kWarmUp + 1);
+}
+
 double TrialTimes::series_s(const std::vector<double>& steps_s, int rounds) const {
   const double round_s = std::accumulate(steps_s.begin(), steps_s.end(), 0.0);
   const double further_builds = steps_s.empty() ? 0 : static_cast<double>(steps_s.size()) - 1;

@@ -7,6 +7,7 @@
 
 #include "planner/search/search.h"
 #include "profiler/trace/profile.h"
+#include "tuner/budget.h"
 #include "tuner/kinds.h"
 #include "tuner/recommend.h"
 #include "tuner/study/study.h"
@@ -21,13 +22,15 @@ struct TuneOptions {
   std::optional<Plan> current;  ///< the user's plan, measured as baseline `current`
   SearchSpace space;            ///< devices, caps, batch, what may vary
   std::string asked;            ///< options that restrict the space, for people; where given, its fastest plan is baseline `asked_for`
+  double worker_s = 0;          ///< what a worker's start has taken before this; 0: not known
 };
 
 /// What a tuning run needs from outside; each has a fake in the tests.
 struct TuneServices {
-  /// Compares the model's pieces with the whole model; throws Error where they differ. Called once per study; may be empty.
-  std::function<void(double budget_s)> check;
-  std::function<Profile(double budget_s)> measure;                        ///< profile of the model; not called when the study holds one
+  /// Compares the model's pieces with the whole model; throws Error where they differ. Returns whether there was time for all comparisons:
+  /// then it is not called again for the study. May be empty.
+  std::function<bool(const PhaseTime& time)> check;
+  std::function<Profile(const PhaseTime& time)> measure;                  ///< profile of the model; not called when the study holds one
   std::function<void(const Plan& plan, const std::string& name)> record;  ///< trace of a plan into the study
   /// Keeps a plan that failed, and returns the command that runs it by itself; may be empty. Throws Error on a full disk.
   std::function<std::string(const Trial& trial)> keep_failed;
@@ -50,10 +53,12 @@ struct TuneResult {
 };
 
 /// The phases of `tune`: check the model, measure the profile, search by simulation, try baselines and the best candidates, benchmark the
-/// finalists and baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces.
+/// finalists and baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces. The budget
+/// is shared out among them as budget.h says. Where it has no time for all baselines, the fastest predicted are tried first.
 /// Every trial is in the study before the next one starts; a resumed study runs finished trials no more, but those that retry.h names, and
 /// baselines that no run had time for.
-/// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.
+/// Throws Error: infeasible (nothing fits; the smallest excess), no_result (as BudgetTooSmall where the budget had no time for a first
+/// trial), interrupted.
 [[nodiscard]] TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services);
 
 }  // namespace mptune::tuner

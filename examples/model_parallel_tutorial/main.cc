@@ -108,7 +108,7 @@ int main(int argc, char** argv) try {
   measure(contenders, argument(0), argument(1), batch, std::stoi(argument(3)));
   show_results(contenders, model.name(), argument(5));
 } catch (const mptune::Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 } catch (const std::invalid_argument&) {  // what std::stoi throws
   std::fprintf(stderr, "usage: model_parallel_tutorial [MODEL [INPUT [BATCH [ROUNDS [SECONDS [FOLDER]]]]]], numbers in the middle\n");

@@ -1,6 +1,7 @@
 #include "results.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -10,11 +11,22 @@
 
 namespace {
 
+// "1.02 [0.99, 1.05]"; of few rounds without an interval.
+std::string with_interval(const mptune::Speedup& speedup) {
+  std::array<char, 64> text{};
+  if (speedup.ci95)
+    std::snprintf(text.data(), text.size(), "%.2fx [%.2f, %.2f]", speedup.estimate, speedup.ci95->low, speedup.ci95->high);
+  else
+    std::snprintf(text.data(), text.size(), "%.2fx", speedup.estimate);
+  return text.data();
+}
+
 // Step time relative to the single device's.
 void add_ratio(mptune::reports::SvgSeries& series, const Contender& single, const Contender& contender) {
   const mptune::Speedup speedup = mptune::paired_speedup(single.step_s, contender.step_s);
   series.values.push_back(1 / speedup.estimate);
-  series.ci95.push_back({1 / speedup.ci95.high, 1 / speedup.ci95.low});
+  series.ci95.emplace_back();
+  if (speedup.ci95) series.ci95.back() = mptune::Interval{1 / speedup.ci95->high, 1 / speedup.ci95->low};
 }
 
 void write(const std::string& path, const std::string& content) {
@@ -31,9 +43,13 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
   std::vector<const Contender*> points;
   for (const Contender& contender : contenders) {
     const double median = mptune::median(contender.step_s);
-    const mptune::Interval ci95 = mptune::interval95(contender.step_s);
-    std::printf("%-22s %8.0f ms %10.0f to %6.0f ms   %s\n", contender.name.c_str(), 1e3 * median, 1e3 * ci95.low, 1e3 * ci95.high,
-                mptune::describe(contender.plan).c_str());
+    const std::optional<mptune::Interval> ci95 = mptune::interval95(contender.step_s);
+    std::printf("%-22s %8.0f ms ", contender.name.c_str(), 1e3 * median);
+    if (ci95)
+      std::printf("%10.0f to %6.0f ms   ", 1e3 * ci95->low, 1e3 * ci95->high);
+    else
+      std::printf("%22s   ", "-");
+    std::printf("%s\n", mptune::describe(contender.plan).c_str());
     if (contender.split_size == 0) continue;
     points.push_back(&contender);
     line.categories.push_back(std::to_string(contender.split_size));
@@ -56,7 +72,7 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
   const mptune::Speedup choice = mptune::paired_speedup(points[best]->step_s, contenders.back().step_s);
   std::printf("the curve has its minimum at %s, %s\n", points[best]->name.c_str(),
               best > 0 && best + 1 < points.size() ? "inside the range" : "at its END");
-  std::printf("the tuner's choice is %.2fx [%.2f, %.2f] as fast as that: %s\n", choice.estimate, choice.ci95.low, choice.ci95.high,
+  std::printf("the tuner's choice is %s as fast as that: %s\n", with_interval(choice).c_str(),
               choice.verdict == mptune::Verdict::slow ? "SLOWER" : "within the noise, or faster");
   write(folder + "/" + name + "-bars.svg", mptune::reports::svg_bars(bars));
   write(folder + "/" + name + "-curve.svg", mptune::reports::svg_curve(line));

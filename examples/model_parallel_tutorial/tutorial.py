@@ -18,8 +18,9 @@ def print_steps(tuned):
     print(f"\n{'step':>9}  {'speed-up of the recommendation':30}")
     for baseline in tuned.baselines:
         if baseline.step_s is not None and baseline.speedup is not None:
-            low, high = baseline.speedup.ci95
-            print(f"{1e3 * baseline.step_s:6.1f} ms  {baseline.speedup.estimate:4.2f} [{low:.2f}, {high:.2f}]            "
+            ci95 = baseline.speedup.ci95  # None for fewer than six rounds
+            interval = f"[{ci95[0]:.2f}, {ci95[1]:.2f}]" if ci95 else ""
+            print(f"{1e3 * baseline.step_s:6.1f} ms  {baseline.speedup.estimate:4.2f} {interval:12} {baseline.speedup.verdict:9}  "
                   f"{NAMES.get(baseline.name, baseline.name)}")
     best = tuned.recommended
     print(f"{1e3 * best.step_s:6.1f} ms  recommended: {best.plan.num_stages} stages, {best.plan.schedule.name}, "

@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   try {
     return train(argv[1]);
   } catch (const mptune::Error& error) {
-    std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+    std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -109,7 +109,7 @@ int main(int argc, char** argv) try {
   return run(argc > 1 ? argv[1] : "encoder-decoder-classifier", argc > 2 ? std::stoi(argv[2]) : 64, argc > 3 ? std::stoi(argv[3]) : 100,
              argc > 4 ? std::stod(argv[4]) : 15);
 } catch (const mptune::Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 } catch (const std::invalid_argument&) {  // what std::stoi throws
   std::fprintf(stderr, "usage: three_parts [MODEL [BATCH [STEPS [SECONDS]]]], the last three being numbers\n");

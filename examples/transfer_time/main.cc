@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,14 +42,15 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
   mptune::reports::SvgChart chart{"Copies from " + from + " to " + to, "GB/s", "size of a copy", {}, {}};
   for (std::size_t i = 0; i < medians.size(); ++i) {
     const auto bytes = static_cast<double>(medians[i].bytes);
-    const mptune::Interval ci95 = mptune::interval95(seconds[i]);
+    const std::optional<mptune::Interval> ci95 = mptune::interval95(seconds[i]);
     const double predicted = line.latency_s + bytes / line.bytes_per_second;
     std::printf("%10s %10s %22s %12s %12s\n", mptune::format_bytes(medians[i].bytes).c_str(),
-                mptune::format_seconds(medians[i].seconds).c_str(), mptune::reports::format_interval_seconds(ci95).c_str(),
+                mptune::format_seconds(medians[i].seconds).c_str(), mptune::reports::interval_cell(ci95).c_str(),
                 mptune::format_bandwidth(bytes / medians[i].seconds).c_str(), mptune::format_seconds(predicted).c_str());
     chart.categories.push_back(mptune::format_bytes(medians[i].bytes));
     measured.values.push_back(1e-9 * bytes / medians[i].seconds);
-    measured.ci95.push_back({1e-9 * bytes / ci95.high, 1e-9 * bytes / ci95.low});
+    measured.ci95.emplace_back();
+    if (ci95) measured.ci95.back() = mptune::Interval{1e-9 * bytes / ci95->high, 1e-9 * bytes / ci95->low};
     fitted.values.push_back(1e-9 * bytes / predicted);
   }
   chart.series = {measured, fitted};
@@ -110,7 +112,7 @@ int main(int argc, char** argv) try {
   exposed(argument(0), argument(1), link, argument(3), rounds);
   return 0;
 } catch (const mptune::Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 } catch (const std::invalid_argument&) {  // what std::stoi throws
   std::fprintf(stderr, "usage: transfer_time [FROM TO [LINK [MODEL [ROUNDS [FOLDER]]]]], ROUNDS being a number\n");

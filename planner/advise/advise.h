@@ -80,11 +80,12 @@ struct Advice {
 [[nodiscard]] std::vector<Advice> advise(const Plan& plan, const CostModel& cost);
 
 /// Share of all devices' time that `plan`'s schedule idles with equal stages, free copies and no fixed costs, 0 to 1: for m micro-batches
-/// on K stages of gpipe or 1f1b (K - 1) / (m + K - 1). Found by simulation, so any valid schedule has one. (GPipe, arXiv 1811.06965.)
+/// on K stages of gpipe or 1f1b (K - 1) / (m + K - 1), of zb2p with enough of them (K - 1) / (3 m + K - 1). Found by simulation, so any
+/// valid schedule has one. (GPipe, arXiv 1811.06965; zero bubble, arXiv 2401.10241.)
 [[nodiscard]] double theoretical_bubble(const Plan& plan);
 
-/// The plan's schedule alone: a step with equal stages, free copies and no fixed costs, in which a sample's forward through a stage takes a
-/// second and its backward two. Any valid schedule has one.
-[[nodiscard]] Simulation simulate_schedule(const Plan& plan);
+/// The plan's schedule alone: a step with equal stages, free copies and no fixed costs, in which gradients of inputs and of weights each
+/// take as long as a forward. It takes `step_s`; 0: a sample's forward through a stage takes a millisecond. Any valid schedule has one.
+[[nodiscard]] Simulation simulate_schedule(const Plan& plan, double step_s = 0);
 
 }  // namespace mptune::planner

@@ -9,11 +9,11 @@
 namespace mptune::planner {
 namespace {
 
-constexpr double kForward = 1;   // seconds of a sample in a whole stage
-constexpr double kBackward = 2;  // twice the forward, as matrix products are
+constexpr double kShortForward = 1e-3;  // seconds of a sample in a whole stage, where no step is known
 
-// A profile of one layer per stage, all of which cost the same, and nothing else costs anything.
-Profile even_profile(const Plan& plan) {
+// A profile of one layer per stage, all of which cost the same, and nothing else costs anything. A backward takes twice its forward, as
+// matrix products do: as long for the gradients of the inputs, and as long for those of the weights.
+Profile even_profile(const Plan& plan, double forward_s) {
   Profile profile;
   const std::set<int> sizes(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());
   DeviceClass& device_class = profile.classes.emplace_back();
@@ -24,8 +24,10 @@ Profile even_profile(const Plan& plan) {
     for (const int samples : sizes) {
       LayerCost& cost = costs.by_samples.emplace_back();
       cost.samples = samples;
-      cost.forward = exactly(kForward * samples);
-      cost.backward = exactly(kBackward * samples);
+      cost.forward = exactly(forward_s * samples);
+      cost.backward = exactly(2 * forward_s * samples);
+      cost.backward_input = exactly(forward_s * samples);
+      cost.backward_weight = exactly(forward_s * samples);
     }
   }
   for (int from = 0; from < static_cast<int>(plan.devices.size()); ++from) {
@@ -48,15 +50,16 @@ Plan even_plan(Plan plan) {
 
 double theoretical_bubble(const Plan& plan) {
   const Plan even = even_plan(plan);
-  const Prediction prediction = predict(even, CostModel(even_profile(even)));
+  const Prediction prediction = predict(even, CostModel(even_profile(even, 1)));
   const double busy = std::accumulate(prediction.busy_s.begin(), prediction.busy_s.end(), 0.0);
   const double whole = prediction.step_s * static_cast<double>(plan.devices.size());
   return whole <= 0 ? 0 : std::max(0.0, 1 - busy / whole);
 }
 
-Simulation simulate_schedule(const Plan& plan) {
+Simulation simulate_schedule(const Plan& plan, double step_s) {
   const Plan even = even_plan(plan);
-  return simulate(even, CostModel(even_profile(even)));
+  const double forward_s = step_s > 0 ? step_s / predict(even, CostModel(even_profile(even, 1))).step_s : kShortForward;
+  return simulate(even, CostModel(even_profile(even, forward_s)));
 }
 
 }  // namespace mptune::planner

@@ -338,6 +338,24 @@ std::vector<int> CostModel::updating_replicas(std::span<const int> devices) cons
   return updating;
 }
 
+double CostModel::replica_copies_seconds(std::span<const int> devices, int layer) const {
+  if (!profile_.network.empty() || !on_one_rank(devices)) return 0;
+  const int first = devices.front();
+  const auto bytes = static_cast<double>(parameters_bytes(layer, layer + 1));
+  const auto copies_s = [&](int from, int to) {
+    const LinkCost& known = link(from, to);
+    const double bytes_s = known.bytes_per_second > 0 ? bytes / known.bytes_per_second : 0;
+    return profile_.layers[as_index(layer)].parameter_tensors * known.tensor_s + bytes_s;
+  };
+  double gradients_s = 0, parameters_s = 0;
+  for (const int device : devices) {
+    if (device == first || (in_host_memory(first) && in_host_memory(device))) continue;
+    gradients_s += copies_s(device, first);
+    parameters_s = std::max(parameters_s, copies_s(first, device));
+  }
+  return in_whole_ns(gradients_s + parameters_s);
+}
+
 double CostModel::replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const {
   if (on_one_rank(devices)) return 0;
   const std::vector<int> updating = updating_replicas(devices);

@@ -48,6 +48,7 @@ struct PeakContents {
   std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
   std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and tensors on their way to other devices
+  std::int64_t library_bytes = 0;                 ///< of CUDA's libraries: workspaces of cuBLAS, buffers of NCCL
   std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
   [[nodiscard]] std::int64_t total() const;
   bool operator==(const PeakContents&) const = default;
@@ -89,6 +90,10 @@ class CostModel {
   /// True if the device's tensors lie in the host's memory: it reads a step's samples, and other such devices' parameters, where they lie.
   /// False for all devices of a network.
   [[nodiscard]] bool in_host_memory(int device) const;
+  /// What NCCL keeps on each of two GPUs of different ranks that send each other messages; 0 for others, or where it is not known.
+  [[nodiscard]] std::int64_t communicator_bytes(int one, int other) const;
+  /// True if any two devices have such buffers.
+  [[nodiscard]] bool has_communicators() const { return has_communicators_; }
   /// The process that has the device, among those that train together.
   [[nodiscard]] int rank_of(int device) const { return ranks_[as_index(device)]; }
 
@@ -149,14 +154,18 @@ class CostModel {
   /// Of a stage's replicas on these devices, those that update the parameters: the first one of each rank, each with the whole sum; the
   /// first one alone where devices are of two kinds, as their optimizers round differently. On paper, all. By position.
   [[nodiscard]] std::vector<int> updating_replicas(std::span<const int> devices) const;
-  /// Seconds that this takes one of the `summing` replicas, `device`, for one layer, including the refresh of the replicas' parameters; in
-  /// whole nanoseconds. It cannot see: copies of gradients and parameters between the memories of GPUs.
+  /// Seconds that this takes one of the `summing` replicas, `device`, for one layer, including the refresh of the replicas' parameters in
+  /// the host's memory; in whole nanoseconds.
   [[nodiscard]] double reduce_seconds(int device, int layer, int replicas, int summing) const;
   /// Seconds that a stage's messages between ranks take the busiest of these, one message after another; 0 where all replicas are of one
   /// rank. `bytes`: of the parameters, and of their gradients. Of R ranks that update the parameters each gets one of R parts of the
   /// gradients of all replicas elsewhere, and sends its sum to the others. If one alone updates them, it gets all gradients, and sends the
   /// parameters to each of the other ranks.
   [[nodiscard]] double replica_messages_seconds(std::span<const int> devices, std::int64_t bytes) const;
+  /// Seconds that a layer's gradients take from the memories of the other replicas to the first one's, replica after replica, and its
+  /// parameters to all others at the same time, tensor by tensor; in whole nanoseconds. 0 in the host's memory, on paper, and where the
+  /// replicas are of several ranks.
+  [[nodiscard]] double replica_copies_seconds(std::span<const int> devices, int layer) const;
 
   /// Bytes of the parameters of layers [first, last) in one stage: those that several of them share count once.
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
@@ -194,13 +203,13 @@ class CostModel {
 
   /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters (not of a further replica in the host's
   /// memory, which reads the first one's), gradients from the first backward on, optimizer state, buffers, activations in flight by the
-  /// schedule and statistics of batch norms, communication buffers of inputs and of gradients, workspace, the allocator's reserve. A
-  /// received input, with the tensors for later stages that come with it, is held until the stage's backward ends. An output that no
-  /// backward needs is held until it is sent. Activations that lie in host memory count while they are on the device (planner/offload.h); a
-  /// GPU keeps the memory that they come back to. Within an action memory is counted layer by layer: a backward, or a part of a split one
-  /// whose memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more
-  /// than two tensors that wait for a slow link, what input gradients free before the weight gradients run where that was not measured,
-  /// storage that tensors share. Requires: a valid plan and schedule.
+  /// schedule and statistics of batch norms, communication buffers of inputs and of gradients, workspace, libraries, the allocator's
+  /// reserve. A received input, with the tensors for later stages that come with it, is held until the stage's backward ends. An output
+  /// that no backward needs is held until it is sent. Activations that lie in host memory count while they are on the device
+  /// (planner/offload.h); a GPU keeps the memory that they come back to. Within an action memory is counted layer by layer: a backward, or
+  /// a part of a split one whose memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured.
+  /// It cannot see: more than two tensors that wait for a slow link, what input gradients free before the weight gradients run where that
+  /// was not measured, storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
@@ -260,6 +269,7 @@ class CostModel {
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<bool> split_measured_;       ///< per class: what split backwards hold was measured
   bool assumes_halves_ = false;
+  bool has_communicators_ = false;
   std::vector<int> neighbours_;  ///< per device
   std::vector<int> ranks_;       ///< per device
   std::vector<int> weights_;     ///< likewise

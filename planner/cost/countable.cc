@@ -108,7 +108,9 @@ void CostModel::add_loads() {
     fixed_.seconds = std::max(fixed_.seconds, device_class.step_seconds);
     update_s_per_byte = std::max(update_s_per_byte, device_class.optimizer_seconds_per_byte);
     reserve = std::max(reserve, device_class.allocator_reserve);
+    fixed_.bytes += static_cast<double>(device_class.library_bytes);
   }
+  for (const LinkCost& link : profile_.links) fixed_.bytes += 2 * static_cast<double>(link.communicator_bytes);
   const std::int64_t parameters = parameters_bytes(0, layers());
   const int devices = static_cast<int>(profile_.devices.size());
   for (int d = 0; d < devices; ++d) {
@@ -132,7 +134,8 @@ void CostModel::add_loads() {
   for (const ProfileTensor& tensor : tensors_)
     per_sample_.seconds += link.fixed_s * static_cast<double>(tensor.readers.size() + tensor.gradient_readers.size());
   const auto reading = static_cast<double>(std::ranges::count(reads_inputs_, true));
-  per_sample_.bytes = (per_sample_.bytes + reading * static_cast<double>(input_bytes_per_sample_)) * (1 + reserve);
+  per_sample_.bytes =
+      (per_sample_.bytes + reading * static_cast<double>(input_bytes_per_sample_ + profile_.target_bytes_per_sample)) * (1 + reserve);
   fixed_.bytes *= 1 + reserve;
 }
 

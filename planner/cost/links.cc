@@ -73,6 +73,7 @@ void CostModel::add_links() {
     if (link.source < 0 || link.destination < 0 || source >= devices || destination >= devices)
       throw Error("the profile has a link of a device it does not list", profile_.model, "profile the model again");
     link_of_[source * devices + destination] = static_cast<int>(i);
+    has_communicators_ = has_communicators_ || link.communicator_bytes > 0;
     for (std::size_t k = 0; k < link.curve.size(); ++k) {
       if (link.curve[k].bytes < 1 || !(link.curve[k].seconds >= 0) || (k > 0 && link.curve[k].bytes <= link.curve[k - 1].bytes))
         throw Error("the copy times of the link from " + profile_.devices[source].name + " to " + profile_.devices[destination].name +
@@ -134,6 +135,16 @@ double CostModel::host_copy_seconds(int device, bool to_host, std::int64_t bytes
     throw Error("the profile does not know copies between " + profile_.devices[as_index(device)].name + " and the host's memory",
                 profile_.model, "profile the model again, or plan without offloading");
   return copies.latency_s + static_cast<double>(bytes) / copies.bytes_per_second;
+}
+
+std::int64_t CostModel::communicator_bytes(int one, int other) const {
+  if (!has_communicators_) return 0;
+  std::int64_t bytes = 0;
+  for (const auto& [source, destination] : {std::pair(one, other), std::pair(other, one)}) {
+    const int index = link_of_[as_index(source) * profile_.devices.size() + as_index(destination)];
+    bytes += index < 0 ? 0 : profile_.links[as_index(index)].communicator_bytes;
+  }
+  return bytes;
 }
 
 bool CostModel::sender_copies(int source, int destination) const {

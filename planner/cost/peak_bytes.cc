@@ -15,6 +15,8 @@
 namespace mptune {
 namespace {
 
+constexpr std::int64_t kSpareBuffers = 1 << 20;
+
 // The bytes of one device.
 class DevicePeak {
  public:
@@ -63,6 +65,7 @@ class DevicePeak {
         if (row_.mine(flow.front, i) && row_.mine(flow.back, i)) boundaries_.add_passed_on(flow, i, held_);
     }
     contents_.communication_buffer_bytes += fetched_.most();
+    contents_.library_bytes = device_class().library_bytes + communicators();
     add_running();
     add_helpers();
   }
@@ -70,21 +73,46 @@ class DevicePeak {
   [[nodiscard]] bool runs(int s) const { return std::ranges::count(stage(s).devices, row_.device()) > 0; }
 
   [[nodiscard]] std::int64_t reserve_of(std::int64_t bytes) const {
-    const double reserve = cost_.profile().classes[as_index(profile_device().device_class)].allocator_reserve;
-    return static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * std::max(0.0, reserve)));
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * std::max(0.0, device_class().allocator_reserve)));
+  }
+
+  /// NCCL's buffers. The runtime connects two GPUs of different ranks, in both directions, where their stages exchange anything, and the
+  /// replicas of a stage on different ranks, whose sums are taken to need as much as their messages would.
+  [[nodiscard]] std::int64_t communicators() const {
+    if (!cost_.has_communicators()) return 0;
+    const auto bytes_with = [&](int other) { return cost_.communicator_bytes(index_, cost_.device_index(plan_.devices[as_index(other)])); };
+    std::set<int> partners;
+    for (const planner::StageFlow& flow : boundaries_.flows())
+      for (int i = 0; i < plan_.num_microbatches(); ++i) {
+        if (row_.mine(flow.front, i)) partners.insert(device_of(stage(flow.back), i));
+        if (row_.mine(flow.back, i)) partners.insert(device_of(stage(flow.front), i));
+      }
+    std::int64_t bytes = 0;
+    for (const int partner : partners) bytes += bytes_with(partner);
+    for (int s = 0; s < plan_.num_stages(); ++s) {
+      if (!runs(s)) continue;
+      std::int64_t of_sum = 0;
+      for (const int replica : stage(s).devices) of_sum = std::max(of_sum, bytes_with(replica));
+      bytes += of_sum;
+    }
+    return bytes;
   }
 
   [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[as_index(index_)]; }
+  [[nodiscard]] const DeviceClass& device_class() const { return cost_.profile().classes[as_index(profile_device().device_class)]; }
   [[nodiscard]] const Stage& stage(int s) const { return row_.stage(s); }
   [[nodiscard]] const std::vector<Action>& actions() const { return row_.actions(); }
   [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
-  // A GPU keeps its buffers for later copies.
+  // A GPU keeps its buffers for later copies, and has one more than are full at once: a copy may arrive while the last one is read. Buffers
+  // of two sizes don't replace each other, but for a MiB (profiler/device/communication_buffers.cc).
   void add_received(const planner::StageFlow& flow, bool gradients) {
     if (cost_.in_host_memory(index_)) return boundaries_.add_received(flow, gradients, held_);
     planner::Holding buffers(actions().size());
     boundaries_.add_received(flow, gradients, buffers);
-    contents_.communication_buffer_bytes += buffers.most();
+    if (buffers.most() == 0) return;
+    const auto [least, most] = std::ranges::minmax(plan_.microbatch_sizes);
+    contents_.communication_buffer_bytes += buffers.most() + flow.bytes(most, gradients) + (least < most ? kSpareBuffers : 0);
   }
 
   // Parameters, the optimizer's state (on the replicas that update them) and buffers, with every micro-batch's statistics until the end of
@@ -105,6 +133,8 @@ class DevicePeak {
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) reads_inputs = reads_inputs || cost_.reads_inputs(layer);
     for (int i = 0; reads_inputs && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
+    for (int i = 0; s + 1 == plan_.num_stages() && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
+      if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.profile().target_bytes_per_sample;
   }
 
   /// Indices in the profile.
@@ -338,8 +368,8 @@ class DevicePeak {
 }  // namespace
 
 std::int64_t PeakContents::total() const {
-  std::int64_t sum =
-      parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + communication_buffer_bytes + workspace_bytes + reserve_bytes;
+  std::int64_t sum = parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + communication_buffer_bytes + workspace_bytes +
+                     library_bytes + reserve_bytes;
   for (const auto& [microbatch, bytes] : activations_bytes) sum += bytes;
   return sum;
 }

@@ -89,6 +89,7 @@ DeviceClass interpolated(const Between& place, const DeviceClass& low, const Dev
   result.optimizer_seconds_per_byte = place.of(low.optimizer_seconds_per_byte, high.optimizer_seconds_per_byte);
   result.reduce_seconds_per_byte = place.of(low.reduce_seconds_per_byte, high.reduce_seconds_per_byte);
   result.allocator_reserve = std::max(low.allocator_reserve, high.allocator_reserve);
+  result.library_bytes = std::max(low.library_bytes, high.library_bytes);
   return result;
 }
 

@@ -64,7 +64,7 @@ Prices::Slot Prices::make_slot(const Operation& operation, bool output) {
     for (const int replica : problem_.stages[as_index(slot.stage)]) replicas.push_back(devices_[as_index(replica)]);
     const int number = static_cast<int>(replicas.size());
     const bool alone = cost_.summing_replicas(replicas).size() == 1;
-    slot.layers = sums(alone ? Kind::reduce_alone : Kind::reduce, device, number);
+    slot.layers = sums(alone ? Kind::reduce_alone : Kind::reduce, device, number, replicas);
   } else {
     slot.layers = sums(kind_of(operation.kind), device, problem_.microbatch_sizes[as_index(operation.microbatch)]);
     if (is_open(slot.stage) && operation.kind == EventKind::recompute)
@@ -109,17 +109,18 @@ void Prices::settle(int stage, int first, int last, bool recomputed) {
     if (open->stage() == stage) open->settle(first, last, recomputed);
 }
 
-const LayerSums* Prices::sums(Kind kind, int device, int number) {
+const LayerSums* Prices::sums(Kind kind, int device, int number, const std::vector<int>& replicas) {
   const int device_class = cost_.profile().devices[as_index(device)].device_class;
   for (const Known& known : known_)
-    if (known.kind == kind && known.device_class == device_class && known.number == number) return known.sums.get();
+    if (known.kind == kind && known.device_class == device_class && known.number == number && known.replicas == replicas)
+      return known.sums.get();
   auto made = std::make_unique<LayerSums>();
-  for (int layer = 0; layer < cost_.layers(); ++layer) made->add(layer_ns(kind, device, layer, number));
-  known_.push_back({kind, device_class, number, std::move(made)});
+  for (int layer = 0; layer < cost_.layers(); ++layer) made->add(layer_ns(kind, device, layer, number, replicas));
+  known_.push_back({kind, device_class, number, replicas, std::move(made)});
   return known_.back().sums.get();
 }
 
-std::int64_t Prices::layer_ns(Kind kind, int device, int layer, int number) const {
+std::int64_t Prices::layer_ns(Kind kind, int device, int layer, int number, const std::vector<int>& replicas) const {
   switch (kind) {
     case Kind::forward:
       return to_ns(cost_.layer(device, layer, number).forward_s);
@@ -132,9 +133,9 @@ std::int64_t Prices::layer_ns(Kind kind, int device, int layer, int number) cons
     case Kind::optimizer:
       return to_ns(cost_.optimizer_seconds(device, layer));
     case Kind::reduce:
-      return to_ns(cost_.reduce_seconds(device, layer, number, number));
+      return to_ns(cost_.reduce_seconds(device, layer, number, number) + cost_.replica_copies_seconds(replicas, layer));
     case Kind::reduce_alone:
-      return to_ns(cost_.reduce_seconds(device, layer, number, 1));
+      return to_ns(cost_.reduce_seconds(device, layer, number, 1) + cost_.replica_copies_seconds(replicas, layer));
   }
   return 0;
 }

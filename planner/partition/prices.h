@@ -99,7 +99,8 @@ class Prices {
   struct Known {
     Kind kind;
     int device_class;
-    int number;  // samples, or replicas
+    int number;                 // samples, or replicas
+    std::vector<int> replicas;  // of a sum: devices in the profile, between which copies take time
     std::unique_ptr<LayerSums> sums;
   };
   // All that decides a price: phase, kind, stage, device, destination, samples, fixed cost, copy of an output.
@@ -113,8 +114,8 @@ class Prices {
   [[nodiscard]] Slot copy(const Operation& operation, bool output) const;
   [[nodiscard]] bool is_open(int stage) const;
   [[nodiscard]] const OpenRanges* open_ranges(int stage, const LayerSums& all);
-  [[nodiscard]] const LayerSums* sums(Kind kind, int device, int number);
-  [[nodiscard]] std::int64_t layer_ns(Kind kind, int device, int layer, int number) const;
+  [[nodiscard]] const LayerSums* sums(Kind kind, int device, int number, const std::vector<int>& replicas = {});
+  [[nodiscard]] std::int64_t layer_ns(Kind kind, int device, int layer, int number, const std::vector<int>& replicas) const;
 
   const PartitionProblem& problem_;
   const CostModel& cost_;

@@ -31,7 +31,7 @@ void restrict_schedule(SearchSpace& space, const PlanOptions& wanted) {
   if (wanted.schedule.empty()) return;
   const ScheduleInfo* schedule = find_schedule(wanted.schedule);
   if (schedule == nullptr)
-    throw FieldError(Field::schedule, "'" + wanted.schedule + "' is no schedule that can be searched",
+    throw FieldError(Field::schedule, "'" + wanted.schedule + "' is not a schedule that can be searched",
                      did_you_mean(wanted.schedule, schedule_names(), "use " + join(schedule_names(), ", ")));
   const int count = space.microbatch_counts.empty() ? 1 : space.microbatch_counts.front();
   if (schedule->one_microbatch && count > 1)
@@ -55,10 +55,9 @@ void check_virtual_stages(const SearchSpace& space, const PlanOptions& wanted, i
     throw FieldError(Field::replicas, "replicas and several stages per device exclude each other",
                      "leave `replicas` out, or put one stage on each device");
   if (devices < 2)
-    throw FieldError(Field::stages, text + " make no pipeline", "name more devices, or ask for more stages where the file names none");
-  if (virtual_stages > wanted.layers / devices)
-    throw FieldError(Field::virtual_stages, text + ", but the model has " + std::to_string(wanted.layers) + " layers",
-                     "use fewer of either");
+    throw FieldError(Field::stages, "several stages per device need at least 2 devices, not " + std::to_string(devices),
+                     "name more devices, or ask for more stages where the file names none");
+  check_stages_per_device(wanted, devices, virtual_stages);
   if (wanted.stages > 0 && wanted.stages != devices * virtual_stages)
     throw FieldError(Field::stages, std::to_string(wanted.stages) + " stages are not " + text,
                      "use " + std::to_string(devices * virtual_stages) + ", or other `devices` or `virtual_stages`");

@@ -41,7 +41,9 @@ int number_of_stages(const PlanOptions& options) {
   if (options.stages != 0) return options.stages;
   if (!options.cuts.empty()) return static_cast<int>(options.cuts.size()) + 1;
   if (!options.actions.empty()) return stages_of_actions(options);
-  return devices * virtual_stages_of(options);
+  const int each = virtual_stages_of(options);
+  if (each > 1) planner::check_stages_per_device(options, devices, each);
+  return devices * each;
 }
 
 std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
@@ -193,7 +195,7 @@ std::vector<int> stages_named(planner::Field field, const std::string& text, int
     const auto [next, error] = std::from_chars(at, end, stage);
     if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
       throw planner::FieldError(
-          field, "'" + text.substr(0, 40) + "' names no stages",
+          field, "'" + text.substr(0, 40) + "' does not name stages",
           stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
     named.push_back(stage);
     if (next == end) break;

@@ -14,6 +14,18 @@ void check_stages(int stages, int layers) {
                      "use at most " + std::to_string(layers));
 }
 
+void check_stages_per_device(const PlanOptions& options, int devices, int each) {
+  const bool by_schedule = options.virtual_stages == 0;
+  const Field field = by_schedule ? Field::schedule : Field::virtual_stages;
+  const std::string who = by_schedule ? options.schedule + " has " : "";
+  if (each > options.layers / devices)
+    throw FieldError(field,
+                     who + std::to_string(each) + " stages on each of " + std::to_string(devices) +
+                         (devices == 1 ? " device" : " devices") + ", but the model has " + std::to_string(options.layers) +
+                         (options.layers == 1 ? " layer" : " layers"),
+                     by_schedule ? "use fewer devices, or a schedule with one stage per device, such as 1f1b" : "use fewer of either");
+}
+
 void check_cuts(const std::vector<int>& cuts, int layers) {
   int before = 0;
   for (const int cut : cuts) {
@@ -32,7 +44,7 @@ void check_microbatches(const PlanOptions& options) {
   if (options.microbatches < 0) throw FieldError(Field::microbatches, "a negative number of micro-batches", "use at least 1");
   if (options.split_size < 0) throw FieldError(Field::split_size, "a negative micro-batch size", "use at least 1");
   if (options.microbatches > 0 && options.split_size > 0)
-    throw FieldError(Field::split_size, "the number and the size of micro-batches are given both", "leave one of them out");
+    throw FieldError(Field::split_size, "both the number and the size of micro-batches are given", "leave one of them out");
   if (options.split_size > options.batch)
     throw FieldError(Field::split_size, "micro-batches of " + std::to_string(options.split_size) + of_batch(), "use at most the batch");
   if (options.microbatches > options.batch)

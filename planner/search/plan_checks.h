@@ -10,6 +10,8 @@ namespace mptune::planner {
 // Each throws FieldError where its values fit no plan.
 
 void check_stages(int stages, int layers);
+/// `each` stages, more than one, on each of `devices`, because the schedule or virtual_stages asks for them.
+void check_stages_per_device(const PlanOptions& options, int devices, int each);
 /// First layers of all stages but the first: ascending, within the layers.
 void check_cuts(const std::vector<int>& cuts, int layers);
 /// Number and size of micro-batches against the batch.

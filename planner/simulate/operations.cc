@@ -384,7 +384,8 @@ class Lister {
     const std::vector<int> summing = cost_.summing_replicas(of_profile);
     for (const int r : summing) {
       const auto seconds = [&](int layer) {
-        return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size()));
+        return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size())) +
+               cost_.replica_copies_seconds(of_profile, layer);
       };
       add_end(EventKind::reduce, Phase::reduce, s, devices[as_index(r)], messages + sum_of_layers(s, seconds));
     }

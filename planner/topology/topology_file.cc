@@ -37,7 +37,7 @@ double bandwidth_of(const JsonField& field) {
   std::optional<double> factor;
   if (quantity && quantity->unit.ends_with("/s") && quantity->unit.size() > 2)
     factor = byte_unit(quantity->unit.substr(0, quantity->unit.size() - 2));
-  if (!factor) field.refuse("is no bandwidth such as \"300GB/s\"");
+  if (!factor) field.refuse("is not a bandwidth such as \"300GB/s\"");
   const double bytes_per_second = quantity->value * *factor;
   if (!(bytes_per_second >= kLeastBandwidth && bytes_per_second <= kMostBandwidth)) field.refuse("is not from 1 B/s to 1000 TB/s");
   return bytes_per_second;
@@ -46,12 +46,12 @@ double bandwidth_of(const JsonField& field) {
 double latency_of(const JsonField& field) {
   const std::string text = label_of(field);
   const auto quantity = parse_quantity(text);
-  if (!quantity || quantity->unit.empty()) field.refuse("is no time such as \"5us\"");
+  if (!quantity || quantity->unit.empty()) field.refuse("is not a time such as \"5us\"");
   double seconds = 0;
   try {
     seconds = parse_seconds(text, "latency");
   } catch (const Error&) {
-    field.refuse("is no time such as \"5us\"");
+    field.refuse("is not a time such as \"5us\"");
   }
   if (!(seconds <= kMostLatency)) field.refuse("is more than 60 s");
   return seconds;
@@ -62,7 +62,7 @@ std::int64_t memory_of(const JsonField& field) {
   try {
     return parse_bytes(text, "memory");
   } catch (const Error&) {
-    field.refuse("is no size such as \"80GiB\"");
+    field.refuse("is not a size such as \"80GiB\"");
   }
 }
 

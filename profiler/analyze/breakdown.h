@@ -61,7 +61,7 @@ struct Breakdown {
   bool operator==(const Breakdown&) const = default;
 };
 
-/// Breaks down every step of every device. A trace without steps counts as one step, from the first start to the last end.
+/// Breaks down every step of every device. A trace without steps counts as one step (windows_of).
 /// Requires: events ordered by start, steps ordered and disjoint; device and detail of every event in range (throws std::out_of_range),
 /// edges without a cycle (throws std::invalid_argument). O(n log n) in the events.
 /// Causes come from idle.h (what each idle interval waited for) and idle_split.h (replays split waits for other devices).

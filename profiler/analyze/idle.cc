@@ -197,24 +197,21 @@ class Attribution {
   void add_before(TimeInterval idle, int device, int next, std::vector<IdlePart>& to) const {
     const Host::Call* launch = host_.launch_of(next);
     const bool separate = launch != nullptr && launch->end <= trace_.events[as_index(next)].start;
-    Nanoseconds from = idle.start;
-    if (separate && launch->start > idle.start) {
-      from = std::clamp(launch->end, idle.start, idle.end);
-      host_.add({idle.start, from}, device, launch->thread, true, to);
-    }
     const Input input = compute_.input_of(next);
-    const Nanoseconds produced = std::clamp(input.produced, from, idle.end);
+    const Nanoseconds produced = std::clamp(input.produced, idle.start, idle.end);
     const Nanoseconds arrived = std::clamp(input.arrived, produced, idle.end);
-    add_part({from, produced}, nullptr, to);
+    add_part({idle.start, produced}, nullptr, to);
     add_part({produced, arrived}, &IdleCauses::copy_wait, to);
     if (!separate) {
       const bool known = launch != nullptr || !host_.knows_launches();
-      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, known, to);
-    } else {
-      const Nanoseconds launched = std::min(idle.end, arrived + kLaunchLatency);
-      add_part({arrived, launched}, &IdleCauses::host, to);
-      add_part({launched, idle.end}, &IdleCauses::unexplained, to);
+      return host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, known, to);
     }
+    const bool late = launch->start > idle.start;
+    const Nanoseconds launched = late ? std::clamp(launch->end, arrived, idle.end) : arrived;
+    host_.add({arrived, launched}, device, launch->thread, true, to);
+    const Nanoseconds usual = std::min(idle.end, launched + kLaunchLatency);
+    add_part({launched, usual}, &IdleCauses::host, to);
+    add_part({usual, idle.end}, &IdleCauses::unexplained, to);
   }
 
   const Trace& trace_;

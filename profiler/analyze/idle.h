@@ -24,8 +24,9 @@ struct IdlePart {
 ///     idle  |<-- dependency -->|<-- copy wait -->|<------- host ------->|
 ///      idle begins       data produced     data arrived         next event starts
 ///
-/// - Launches on GPUs: if the next event is launched after the device became idle, the time up to the launch's end is host time.
-///   It is sync where a call that launched nothing blocked that thread, and profiler where the recorder did.
+/// - Launches on GPUs: if the next event is launched after the device became idle and its data had arrived, the time up to the launch's
+///   end is host time: until then it could not have begun. It is sync where a call that launched nothing blocked that thread, and profiler
+///   where the recorder did.
 /// - On GPUs at most kLaunchLatency after launch and data is host time; the rest is unexplained.
 /// - After its last event a device waits for the last work of all devices (dependency); the time after that is host time.
 /// - In a recording without launches, only EventKind::host events count as host, and only the recorder's work as profiler.

@@ -47,6 +47,8 @@ Nanoseconds worst_violation(const Trace& trace) {
     // A wait may begin before its producer ends.
     if (consumer.kind != EventKind::sync) worst = std::max(worst, producer.end() - consumer.start);
   }
+  for (const Launch& launch : trace.launches)
+    if (launch.event >= 0) worst = std::max(worst, launch.start - trace.events.at(as_index(launch.event)).start);
   return worst;
 }
 

@@ -21,7 +21,8 @@ struct LinkUse {
 /// Every direction that carried a copy, ordered by source and destination. O(n log n).
 [[nodiscard]] std::vector<LinkUse> link_use(const Trace& trace);
 
-/// Longest time by which any work started before its producer ended; 0 if none did. It shows how far the trace's clocks are off.
+/// Longest time by which any work started before its producer ended or its launch began; 0 if none did. It shows how far the trace's clocks
+/// are off.
 [[nodiscard]] Nanoseconds worst_violation(const Trace& trace);
 
 }  // namespace mptune::profiler

@@ -116,6 +116,26 @@ class Gatherer {
   StepWork step_;
 };
 
+// What a device itself does. Waits and the recorder's work are timed on the host: they may lie far from the device's work.
+bool is_work_of_device(const Event& event) {
+  return event.kind == EventKind::copy || is_compute(event.kind);
+}
+
+// From the first start to the last end of what it took.
+class Hull {
+ public:
+  void take(const Event& event) {
+    start_ = std::min(start_, event.start);
+    end_ = std::max(end_, event.end());
+  }
+  [[nodiscard]] bool is_empty() const { return start_ >= end_; }
+  [[nodiscard]] StepWindow window() const { return {.step = 0, .start = start_, .end = end_}; }
+
+ private:
+  Nanoseconds start_ = Nanoseconds::max();
+  Nanoseconds end_ = Nanoseconds::min();
+};
+
 // Index of the window that contains a time, kNone if none does. Windows are ordered and disjoint.
 int window_at(const std::vector<StepWindow>& windows, Nanoseconds time) {
   const auto after = std::partition_point(windows.begin(), windows.end(), [&](const StepWindow& w) { return w.start <= time; });
@@ -127,12 +147,15 @@ int window_at(const std::vector<StepWindow>& windows, Nanoseconds time) {
 
 std::vector<StepWindow> windows_of(const Trace& trace) {
   if (!trace.steps.empty() || trace.events.empty()) return trace.steps;
-  StepWindow all{.step = 0, .start = trace.events.front().start, .end = trace.events.front().end()};
+  Hull work;
+  Hull all;
   for (const Event& event : trace.events) {
-    all.start = std::min(all.start, event.start);
-    all.end = std::max(all.end, event.end());
+    all.take(event);
+    if (is_work_of_device(event)) work.take(event);
   }
-  return {all};
+  for (const Event& range : trace.ranges)
+    if (range.kind == EventKind::step) work.take(range);
+  return {(work.is_empty() ? all : work).window()};
 }
 
 std::vector<StepWork> step_works(const Trace& trace) {

@@ -26,7 +26,8 @@ struct StepWork {
   std::vector<Edge> edges;  ///< indices into works
 };
 
-/// The windows to analyse: the trace's steps; in a trace without steps, one window over all events.
+/// The windows to analyse: the trace's steps. A trace without steps has one, from the first start to the last end of the devices' work and
+/// of ranges of steps; waits and the recorder's own work, which are timed on the host, count only where nothing else lasts.
 [[nodiscard]] std::vector<StepWindow> windows_of(const Trace& trace);
 
 /// Every step of a trace. An event belongs to the window in which it starts; events outside of all windows are left out.

@@ -21,7 +21,7 @@ Number number_in(const std::string& text, const std::string& part) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    throw Error("'" + text + "' in '" + part + "' is no number", kLossOption,
+    throw Error("'" + text + "' in '" + part + "' is not a number", kLossOption,
                 "write a number, as in cross_entropy:ignore_index=0:weight=1,2.5,1");
   return number;
 }

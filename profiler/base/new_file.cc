@@ -244,7 +244,7 @@ Error write_error(const std::string& path, int number, ExitCode wrong_path) {
     case ENOTDIR:
       return {"there is no such folder", path, "name a file in a folder that exists", wrong_path};
     case ENAMETOOLONG:
-      return {"the name is too long", path, "choose a shorter name", wrong_path};
+      return {"the name is too long", path, "choose a shorter name, or a folder with a shorter path", wrong_path};
     case ELOOP:
     case EINVAL:
     case EBUSY:

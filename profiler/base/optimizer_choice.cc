@@ -19,7 +19,7 @@ double share_in(const ChoicePart& part, bool open) {
   const auto [end, error] = std::from_chars(part.value.data(), part.value.data() + part.value.size(), number);
   const bool whole = !part.value.empty() && error == std::errc() && end == part.value.data() + part.value.size();
   if (!whole || !(number >= 0 && (open ? number < 1 : number <= 1)))
-    throw Error("'" + part.value + "' is no " + part.name, kOptimizerOption,
+    throw Error("'" + part.value + "' is not a value of " + part.name, kOptimizerOption,
                 std::string("give a number from 0 to 1") + (open ? ", but not 1" : ""));
   return number;
 }
@@ -28,7 +28,7 @@ template <class Value>
 Value one_of(const ChoicePart& part, const char* first, Value if_first, const char* second, Value if_second) {
   if (part.value == first) return if_first;
   if (part.value == second) return if_second;
-  throw Error("'" + part.value + "' is no " + part.name, kOptimizerOption,
+  throw Error("'" + part.value + "' is not a value of " + part.name, kOptimizerOption,
               "write " + part.name + "=" + first + " or " + part.name + "=" + second);
 }
 

@@ -32,7 +32,7 @@ void set_warmup(RateSchedule& schedule, const ChoicePart& part) {
   }
   const double steps = number_in(part.value, part, kMostWarmupSteps);
   if (steps != std::floor(steps))
-    throw Error("'" + part.text + "' is no number of steps", kRateOption, "give a whole number, or a share such as 5%");
+    throw Error("'" + part.text + "' is not a number of steps", kRateOption, "give a whole number, or a share such as 5%");
   schedule.warmup_steps = static_cast<std::int64_t>(steps);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "profiler/base/error.h"
 #include "profiler/base/printable.h"
 
 namespace mptune {
@@ -52,6 +53,16 @@ std::string absolute_path(const std::string& path) {
   std::string text = absolute.lexically_normal().string();
   if (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;
+}
+
+void require_path_for_sqlite(const std::string& path) {
+  constexpr std::size_t kMost = 490;  // SQLite's 512 without the endings of the files that it writes beside
+  std::error_code failed;
+  const std::size_t length = std::filesystem::absolute(path, failed).string().size();
+  if (!failed && length <= kMost) return;
+  throw Error(
+      "the path is too long for SQLite" + (failed ? "" : ": " + std::to_string(length) + " bytes, at most " + std::to_string(kMost)), path,
+      "work in a folder with a shorter path, or choose a shorter name");
 }
 
 ShellCommand& ShellCommand::word(const std::string& word) {

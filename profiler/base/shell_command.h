@@ -10,6 +10,8 @@ namespace mptune {
 
 /// `path` from the root, so that a command with it works from any folder. "" stays "".
 [[nodiscard]] std::string absolute_path(const std::string& path);
+/// Throws Error if SQLite can't open a file at `path` because it is too long from the root.
+void require_path_for_sqlite(const std::string& path);
 
 /// A command to paste into a shell, built word by word.
 class ShellCommand {

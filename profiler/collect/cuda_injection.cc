@@ -30,9 +30,9 @@ std::string path_of(const std::string& ending) {
 // lines of several processes do not mix.
 void say(const Error& error) {
   std::ofstream note(path_of(".error"));
-  note << error.what() << '\n' << error.where() << '\n' << error.remedy() << '\n' << static_cast<int>(error.code()) << std::endl;
+  note << error.problem() << '\n' << error.where() << '\n' << error.remedy() << '\n' << static_cast<int>(error.code()) << std::endl;
   if (note) return;
-  const std::string line = std::string("mptune: not recorded: ") + error.what() + ": " + error.where() + "; " + error.remedy() + "\n";
+  const std::string line = std::string("mptune: not recorded: ") + error.what() + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
@@ -59,7 +59,7 @@ std::string recording_path;  // copied: the program may change its environment
 
 // cuda.h defines function names as macros for their newest versions. This gives the name after expansion.
 #define MPTUNE_TEXT_OF(name) #name
-#define MPTUNE_DRIVER(name) reinterpret_cast<decltype(&name)>(dlsym(driver, MPTUNE_TEXT_OF(name)))
+#define MPTUNE_DRIVER(name) reinterpret_cast<decltype(&name)>(dlsym(driver, MPTUNE_TEXT_OF(name)))  // NOLINT(bugprone-macro-parentheses)
 
 // A program may end while its GPUs still work; unfinished work would have no times.
 void wait_for_gpus() {
@@ -126,6 +126,7 @@ int forward_to_cupti(const char* name, Argument argument) noexcept {
 }  // namespace
 }  // namespace mptune::profiler
 
+// The driver and NVTX look for these names. NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 /// Called by the CUDA driver when it starts, if CUDA_INJECTION64_PATH names this library. Always returns 1: 0 would make the program fail.
@@ -151,3 +152,4 @@ int InitializeInjectionNvtxExtension(void* extension) {
   return mptune::profiler::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
 }
 }
+// NOLINTEND(readability-identifier-naming)

@@ -31,7 +31,7 @@ namespace mptune::profiler {
 
 /// Functions of libcupti, loaded at run time: a program starts without the library, and shares LibTorch's copy. Tests use fakes.
 struct CuptiApi {
-#define MPTUNE_CUPTI_MEMBER(name) decltype(&::name) name = nullptr;
+#define MPTUNE_CUPTI_MEMBER(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   MPTUNE_CUPTI_FUNCTIONS(MPTUNE_CUPTI_MEMBER)
 #undef MPTUNE_CUPTI_MEMBER
 };

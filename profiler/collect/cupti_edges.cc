@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <vector>
 
 #include "profiler/base/index.h"
 
@@ -11,13 +12,16 @@ namespace {
 
 using Stream = std::pair<std::uint32_t, std::uint32_t>;
 
-// Latest work of each stream; waiting for it includes all earlier work of the stream.
-using Latest = std::map<Stream, int>;
+// Latest work of each stream, as number of works so far; waiting for it includes all earlier work of the stream.
+using Latest = std::map<Stream, std::size_t>;
 
 struct StreamState {
-  int last = -1;   // last work
+  std::vector<int> works;
   Latest waiting;  // work that the next work on this stream waits for
 };
+
+// Far above any error of converted GPU times.
+constexpr Nanoseconds kMostClockError{50'000};
 
 struct Use {
   std::uint32_t correlation = 0;
@@ -42,12 +46,12 @@ class Walk {
     StreamState& stream = streams_[submission.stream];
     const Event& event = event_at(submission.event);
     // Nodes of a CUDA graph are on one stream but may run concurrently.
-    if (stream.last >= 0 && event_at(stream.last).end() <= event.start)
-      trace_.edges.push_back({stream.last, submission.event, EdgeKind::order});
-    for (const auto& [elsewhere, producer] : stream.waiting)
-      if (elsewhere != submission.stream) trace_.edges.push_back({producer, submission.event, EdgeKind::event_wait});
+    if (!stream.works.empty() && event_at(stream.works.back()).end() <= event.start)
+      trace_.edges.push_back({stream.works.back(), submission.event, EdgeKind::order});
+    for (const auto& [elsewhere, works] : stream.waiting)
+      if (elsewhere != submission.stream) add_wait(streams_[elsewhere].works, works, submission.event);
     stream.waiting.clear();
-    stream.last = submission.event;
+    stream.works.push_back(submission.event);
   }
 
   void use(const Use& use) {
@@ -56,17 +60,25 @@ class Walk {
     Latest& recorded = recorded_[use.use->sync_id];
     if (use.is_record) {
       recorded = stream.waiting;
-      if (stream.last >= 0) recorded[name] = stream.last;
+      if (!stream.works.empty()) recorded[name] = stream.works.size();
     } else {
-      for (const auto& [elsewhere, producer] : recorded) {
-        int& latest = stream.waiting.try_emplace(elsewhere, producer).first->second;
-        latest = std::max(latest, producer);
+      for (const auto& [elsewhere, works] : recorded) {
+        std::size_t& latest = stream.waiting.try_emplace(elsewhere, works).first->second;
+        latest = std::max(latest, works);
       }
     }
   }
 
  private:
   const Event& event_at(int index) const { return trace_.events[as_index(index)]; }
+
+  // Calls are numbered as they begin. Where several threads use a stream, work may come to it after an event's record of a higher number:
+  // what still ran when the waiting work began was not waited for.
+  void add_wait(const std::vector<int>& works, std::size_t count, int waiting) {
+    const Nanoseconds latest_end = event_at(waiting).start + kMostClockError;
+    while (count > 0 && event_at(works[count - 1]).end() > latest_end) --count;
+    if (count > 0) trace_.edges.push_back({works[count - 1], waiting, EdgeKind::event_wait});
+  }
 
   Trace& trace_;
   std::map<Stream, StreamState> streams_;

@@ -93,7 +93,7 @@ class StagedCopier final : public Copier {
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
   ~StagedCopier() override {
-    if (source_ != nullptr) wait_at_end(source_->copy_out);
+    // Whatever fills the buffers is done before they are emptied.
     if (destination_ != nullptr) wait_at_end(destination_->copy_in);
   }
 

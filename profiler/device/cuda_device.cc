@@ -2,7 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/AutogradState.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
 
 #include "profiler/device/cuda_cap.h"
 #include "profiler/device/cuda_moment.h"
@@ -38,6 +42,10 @@ class CudaStamp final : public Stamp {
  private:
   CudaEvents::Lent event_;
 };
+
+/// LibTorch's allocator takes memory in pieces of 2 MiB for small tensors and of 20 MiB for larger ones, of which those of another stream
+/// can use nothing: each of the three lanes leaves up to one of both unused.
+constexpr std::int64_t kUnusedBytes = std::int64_t{3 * 22} << 20;
 
 class CudaDevice final : public Device {
  public:
@@ -78,7 +86,6 @@ class CudaDevice final : public Device {
   }
   void adopt(const at::Tensor& tensor) override {
     const at::NoGradGuard no_grad;
-    const c10::cuda::CUDAStreamGuard guard(lanes_.compute);
     tensor.set_data(tensor.detach().to(lanes_.device()));
   }
 
@@ -87,6 +94,15 @@ class CudaDevice final : public Device {
   void after(const MomentPtr& moment) override { hold(lanes_.compute, moment); }
   [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return std::make_unique<CudaStamp>(lanes_.compute); }
 
+  [[nodiscard]] std::int64_t available_bytes() override {
+    const c10::cuda::CUDAGuard guard(lanes_.compute.device_index());
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    std::size_t free = 0, all = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &all));
+    const auto kinds = c10::cuda::CUDACachingAllocator::getDeviceStats(lanes_.compute.device_index()).reserved_bytes;
+    const std::int64_t reserved = kinds[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+    return std::max<std::int64_t>(1, (static_cast<std::int64_t>(free) + reserved) / spec().parts - kUnusedBytes);
+  }
   [[nodiscard]] std::int64_t current_bytes() const override { return lanes_.account.current_bytes(); }
   [[nodiscard]] std::int64_t peak_bytes() const override { return lanes_.account.peak_bytes(); }
   void reset_peak() override { lanes_.account.reset_peak(); }

@@ -50,7 +50,7 @@ Program make_program(const char* code, int capability) {
     const cudaError_t loaded = cudaLibraryLoadData(&program.library, machine_code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     program.problem = problem_of(loaded, "cudaLibraryLoadData");
   } catch (const Error& error) {
-    program.problem = error.what();
+    program.problem = error.problem();
   }
   return program;
 }

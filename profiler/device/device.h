@@ -71,6 +71,10 @@ class Device {
   /// Time stamp at this point of the compute lane's work.
   [[nodiscard]] virtual std::unique_ptr<const Stamp> stamp() = 0;
 
+  /// What tensors and libraries of this process can have of the device's own memory: what is in use and what is free, less what LibTorch's
+  /// allocator can't avoid leaving unused. Of a part of a GPU: its share. Frees what that allocator keeps for later. At least 1; 0 for a
+  /// device without memory of its own.
+  [[nodiscard]] virtual std::int64_t available_bytes() { return 0; }
   /// Allocated bytes of tensors; 0 if accounting is not installed.
   [[nodiscard]] virtual std::int64_t current_bytes() const = 0;
   [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;

@@ -1,6 +1,9 @@
 #include "profiler/device/device_worker.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "profiler/device/thread_count.h"
@@ -12,11 +15,28 @@ namespace {
 /// Threads of OpenMP that all workers of this process may keep, beside their own.
 std::atomic<int> parallel_threads{0};
 
+std::string& own_device() {
+  thread_local std::string name;
+  return name;
+}
+
 int most_threads(const Device& device) {
   return std::max(1, static_cast<int>(device.spec().cores.size()));
 }
 
 }  // namespace
+
+std::string first_gpu_error(const c10::AcceleratorError& error) {
+  static std::mutex mutex;
+  static std::string first;
+  const std::lock_guard lock(mutex);
+  if (!first.empty()) return first;
+  first = error.msg().substr(0, error.msg().find('\n'));
+  // LibTorch's own threads of a GPU have it as their current device.
+  first += " on " + (own_device().empty() ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice().str() : own_device());
+  for (const std::string& context : error.context()) first += ", noticed " + context;
+  return first;
+}
 
 DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin)
     : device_(std::move(device)), to_thread_(spin), to_owner_(spin), threads_(most_threads(*device_)), thread_([this] { loop(); }) {
@@ -77,10 +97,14 @@ void DeviceWorker::loop() {
   const auto guarded = [this](const auto& work) {
     try {
       work();
+    } catch (const c10::AcceleratorError& error) {
+      const c10::SourceLocation here{__func__, __FILE__, __LINE__};
+      error_ = std::make_exception_ptr(c10::AcceleratorError(here, error.get_error_code(), first_gpu_error(error)));
     } catch (...) {
       error_ = std::current_exception();
     }
   };
+  own_device() = device_->name();
   guarded([&] { binding = device_->bind_compute(); });
   while (true) {
     hand_over(State::idle);

@@ -1,16 +1,23 @@
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "profiler/device/device.h"
 #include "profiler/device/doorbell.h"
 
 namespace mptune::profiler {
+
+/// The first error of a GPU in this process, in one line: with the device and the layer in which it was noticed, as far as the thread that
+/// asks first knows them. Kernels run later than they are launched, and what follows the first error fails as well. Thread-safe.
+[[nodiscard]] std::string first_gpu_error(const c10::AcceleratorError& error);
 
 /// The compute thread of a device, owned and joined by this object. Runs one job at a time.
 /// post() and wait() are called by one owner thread. On a device with several cores, post() ends the threads that the owner's parallel

@@ -131,7 +131,6 @@ class NcclCommunicator final : public GpuCommunicator {
 
   void all_reduce(const at::Tensor& numbers) override {
     const std::lock_guard lock(mutex_);
-    const c10::cuda::CUDAGuard guard(stream_.device_index());
     std::vector<at::Tensor> sum{numbers};
     nccl::all_reduce(sum, sum, static_cast<int>(nccl::ncclRedOp::Sum), {lanes_->compute}, {open()});
   }

@@ -54,7 +54,7 @@ class ArchiveReader {
       refuse("an exported program in the layout of an older torch", "export it again with torch 2.8 or later");
     if (has("data.pkl")) refuse("a checkpoint of torch.save: it holds weights and no program", kAgain);
     if (has("archive_format")) return;
-    refuse("an archive that is no exported program", kAgain);
+    refuse("an archive that is not an exported program", kAgain);
   }
 
   [[nodiscard]] std::string model_name() const {
@@ -135,7 +135,7 @@ class ArchiveReader {
     std::vector<std::int64_t> numbers;
     for (const SymbolicSize& size : sizes) {
       const auto number = size.is_number() ? size.value({}) : std::nullopt;
-      if (!number || *number < 0 || *number > kMostTensorBytes) refuse("the shape of '" + name + "' is no shape", kAgain);
+      if (!number || *number < 0 || *number > kMostTensorBytes) refuse("the shape of '" + name + "' is not valid", kAgain);
       numbers.push_back(*number);
     }
     return numbers;
@@ -154,7 +154,7 @@ class ArchiveReader {
       overflow = overflow || __builtin_mul_overflow(std::max<std::int64_t>(0, sizes[i] - 1), strides[i], &reach) ||
                  __builtin_add_overflow(needed, reach, &needed) || __builtin_mul_overflow(elements, sizes[i], &elements);
     }
-    if (overflow || needed > kMostTensorBytes || offset > kMostTensorBytes) refuse("the shape of '" + name + "' is no shape", kAgain);
+    if (overflow || needed > kMostTensorBytes || offset > kMostTensorBytes) refuse("the shape of '" + name + "' is not valid", kAgain);
     const std::int64_t bytes = bytes_of(record);
     if (elements > 0 && bytes == 0) {
       // The model had no storage (meta device). All parameters then share one empty record, without being tied.

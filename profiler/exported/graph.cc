@@ -166,7 +166,7 @@ void ExportedGraph::bind(const ProgramNode& source, Node& node, Shared& shared) 
 void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
   const c10::OperatorName name = operator_name(source.target);
   // Programs may only compute: operators that open files, access memory unchecked or belong to other libraries are refused.
-  if (!is_computation(name.name)) throw std::invalid_argument("it is no operator of LibTorch's that a program may call");
+  if (!is_computation(name.name)) throw std::invalid_argument("it is not an operator of LibTorch that a program may call");
   node.operation = c10::Dispatcher::singleton().findSchema(name);
   if (!node.operation) throw std::invalid_argument("LibTorch has no such operator");
   const c10::FunctionSchema& schema = node.operation->schema();

@@ -176,7 +176,7 @@ class ExportedLayer final : public Layer {
     for (const int output : shape_->outputs) {
       const c10::IValue& value = values_[as_index(output)];
       if (!value.isTensor())
-        throw Error("'" + shape_->value(output).name + "' is no tensor", "model", "the file is damaged: export the model again");
+        throw Error("'" + shape_->value(output).name + "' is not a tensor", "model", "the file is damaged: export the model again");
       outputs.push_back(value.toTensor());
     }
     return outputs;
@@ -274,7 +274,7 @@ class ExportedLayer final : public Layer {
       shape_->bound->demands.check(sizes);
     } catch (const Error& error) {
       // c10::Error, because profiling leaves out micro-batch sizes that throw it.
-      C10_THROW_ERROR(Error, std::string(error.what()) + "; " + error.remedy());
+      C10_THROW_ERROR(Error, error.problem() + "; " + error.remedy());
     }
     checked_.insert(std::move(sizes));
   }

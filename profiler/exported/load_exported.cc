@@ -154,7 +154,9 @@ StateExtras extras_of(const ExportedProgram& program, const std::map<std::string
 
 LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
-  if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
+  // mptune_export.py exports in training form; where it left its reference, frozen batch norms and dropouts are the user's wish.
+  if (archive.reference.empty() && in_evaluation(archive.program))
+    throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors, seed);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kExportedBatch);
   check_inputs(*bound, path);

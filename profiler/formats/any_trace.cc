@@ -4,11 +4,15 @@
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_export.h"
 #include "profiler/formats/pipeline_timeline.h"
+#include "profiler/ranks/merge_ranks.h"
 
 namespace mptune::profiler {
 namespace {
@@ -24,6 +28,12 @@ bool starts_as_json(TextInput& input) {
 
 bool is_of_a_pipeline(const ChromeEvent& event) {
   return event.name == "forward-compute" || event.name == "backward-compute" || event.args_name.starts_with("PP rank ");
+}
+
+// A file that holds several ranks is their joined trace.
+Trace read_kineto_job(const std::string& path) {
+  std::vector<RankRecording> recordings = read_kineto_ranks(path);
+  return recordings.size() == 1 ? std::move(recordings.front().trace) : merge_ranks(std::move(recordings)).trace;
 }
 
 }  // namespace
@@ -57,7 +67,7 @@ Trace read_any_trace(const std::string& path) {
     case TraceFormat::sqlite:
       throw std::invalid_argument("read_any_trace does not read SQLite files");
     case TraceFormat::kineto:
-      return read_kineto(path);
+      return kineto_part(path) ? read_kineto_export({path}).trace : read_kineto_job(path);
     case TraceFormat::pipeline_timeline:
       break;
   }

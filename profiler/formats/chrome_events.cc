@@ -1,6 +1,7 @@
 #include "profiler/formats/chrome_events.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <istream>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
 
 namespace mptune::profiler {
 namespace {
@@ -20,8 +22,10 @@ constexpr std::size_t kDeepest = 64;
 constexpr std::array<std::string_view, kChromeArgs> kArgNames = {
     "stream",        "correlation",    "device",   "context",  "bytes",       "registers per thread",
     "shared memory", "fromDevice",     "toDevice", "step",     "model_chunk", "mb_id",
-    "In msg nelems", "Out msg nelems", "Seq",      "Src Rank", "Dst Rank"};
-constexpr std::array<std::string_view, kChromeWords> kWordNames = {"Collective name", "dtype", "Process Group Name", "Process Group Ranks"};
+    "In msg nelems", "Out msg nelems", "Seq",      "Src Rank", "Dst Rank",    "event",
+    "stage",         "layer",          "replica",  "source",   "destination"};
+constexpr std::array<std::string_view, kChromeWords> kWordNames = {
+    "Collective name", "dtype", "Process Group Name", "Process Group Ranks", "kind", "label", "after", "Task Type"};
 
 // A number of the file; floats keep their decimal digits.
 struct Number {
@@ -128,11 +132,16 @@ class Handler : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return true; }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& failure) override {
     // 406: the number exceeds a double.
-    refuse(std::string(failure.id == 406 ? "a number is out of range" : "it is not valid JSON") + " at byte " + std::to_string(position));
+    const TextPlace place = input_.place(static_cast<std::int64_t>(position));
+    const std::string at = "line " + std::to_string(place.line) + ", column " + std::to_string(place.column);
+    if (failure.id == 406) refuse("a number is out of range at " + at);
+    if (place.at_end) refuse("it is not valid JSON: it ends at " + at + ", before its last bracket");
+    throw Error("it is not valid JSON at " + at + ", near '" + printable(place.near) + "'", input_.where(),
+                "mend the text there or just before it (a quotation mark within a name needs a backslash), or record again");
   }
 
  private:
-  enum class Place { outside, top, events, event, args, grid, block, devices, device, distributed, ignored };
+  enum class Place { outside, top, events, event, args, grid, block, devices, device, distributed, exported, ignored };
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(what, input_.where(), "give a trace as a profiler wrote it, complete");
@@ -145,7 +154,7 @@ class Handler : public nlohmann::json_sax<Json> {
       case Place::outside:
         return Place::top;
       case Place::top:
-        return key_ == "distributedInfo" ? Place::distributed : Place::ignored;
+        return key_ == "distributedInfo" ? Place::distributed : key_ == "mptune" ? Place::exported : Place::ignored;
       case Place::events:
         event_ = {};
         return Place::event;
@@ -209,8 +218,10 @@ class Handler : public nlohmann::json_sax<Json> {
   }
 
   bool number(const Number& value);
+  void time_text(const std::string& text);
   void event_number(const Number& value);
   void arg_number(const Number& value);
+  void exported_number(std::int64_t value);
   void arg_text(string_t& text);
 
   TextInput& input_;
@@ -248,6 +259,13 @@ void Handler::arg_text(string_t& text) {
     event_.args_name = std::move(text);
 }
 
+void Handler::exported_number(std::int64_t value) {
+  if (key_ == "device") header_.exported.device = value;
+  if (key_ == "devices") header_.exported.devices = value;
+  if (key_ == "peak_bytes") header_.exported.peak_bytes = std::clamp(value, std::int64_t{0}, std::int64_t{1} << 50);
+  if (key_ == "simulated") header_.exported.simulated = value != 0;
+}
+
 bool Handler::number(const Number& value) {
   const Place here = place();
   if (here == Place::outside || here == Place::events) return scalar();
@@ -260,14 +278,32 @@ bool Handler::number(const Number& value) {
   if (here == Place::top && key_ == "baseTimeNanoseconds") header_.base_time_ns = std::clamp(integer, std::int64_t{0}, kFurthest);
   if (here == Place::distributed && key_ == "rank") header_.rank = integer_of(value).value_or(-1);
   if (here == Place::distributed && key_ == "world_size") header_.ranks = integer;
+  if (here == Place::exported) exported_number(integer);
+  if (here == Place::device && key_ == "numSms") header_.devices.back().cores = clamped(integer);
   if (here == Place::device && key_ == "id") header_.devices.back().id = integer;
   if (here == Place::device && key_ == "totalGlobalMem")
     header_.devices.back().memory_bytes = std::clamp(integer, std::int64_t{0}, std::int64_t{1} << 50);
   return true;
 }
 
+// Some profilers write times as text.
+void Handler::time_text(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  const std::string digits = first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size() && std::isfinite(value);
+  if (!is_number) require_no_time();
+  event_number({.value = value, .text = &digits});
+}
+
 bool Handler::string(string_t& text) {
   const Place here = place();
+  if (here == Place::event && (key_ == "ts" || key_ == "dur")) {
+    input_.token();
+    time_text(text);
+    return true;
+  }
   if (here == Place::event) {
     std::string* target = key_ == "ph"     ? &event_.phase
                           : key_ == "cat"  ? &event_.category
@@ -278,6 +314,8 @@ bool Handler::string(string_t& text) {
     if (target != nullptr) *target = std::move(text);
   }
   if (here == Place::args) arg_text(text);
+  if (here == Place::exported && key_ == "trace") header_.exported.trace = std::move(text);
+  if (here == Place::exported && key_ == "description") header_.exported.description = std::move(text);
   if (here == Place::device && key_ == "name") header_.devices.back().name = std::move(text);
   return scalar();
 }

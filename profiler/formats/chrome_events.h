@@ -35,12 +35,18 @@ enum class ChromeArg {
   sequence,
   source_rank,
   destination_rank,
+  event,
+  stage,
+  layer,
+  replica,
+  source,
+  destination,
 };
-inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::destination_rank) + 1;
+inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::destination) + 1;
 
 /// Texts in the `args` of an event that one of the readers uses.
-enum class ChromeWord { communication, element_type, group, group_ranks };
-inline constexpr int kChromeWords = static_cast<int>(ChromeWord::group_ranks) + 1;
+enum class ChromeWord { communication, element_type, group, group_ranks, kind, label, after, task_type };
+inline constexpr int kChromeWords = static_cast<int>(ChromeWord::task_type) + 1;
 
 /// One entry of a Chrome trace. Fields that the file leaves out are empty.
 struct ChromeEvent {
@@ -67,6 +73,17 @@ struct ChromeDevice {
   std::int64_t id = -1;
   std::string name;
   std::int64_t memory_bytes = 0;
+  int cores = 0;  ///< `numSms`
+};
+
+/// What our own files say of themselves: which device's part of which trace they hold.
+struct ChromeExport {
+  std::string trace;  ///< the same in all files of one trace; "": no file of ours
+  std::int64_t device = -1;
+  std::int64_t devices = 0;
+  bool simulated = false;
+  std::string description;      ///< of the device
+  std::int64_t peak_bytes = 0;  ///< most that was in use on it; 0: unknown
 };
 
 /// What a Chrome trace holds besides its events.
@@ -75,13 +92,15 @@ struct ChromeHeader {
   std::int64_t base_time_ns = 0;  ///< Unix time that `ts` counts from; 0: not given
   std::int64_t rank = -1;         ///< of the process among those of its job (`distributedInfo`); -1: not given
   std::int64_t ranks = 0;         ///< processes of the job; 0: not given
+  ChromeExport exported;
 };
 
 /// Receives one event and may move from it. Returns false to stop reading.
 using ChromeVisitor = std::function<bool(ChromeEvent&)>;
 
 /// Passes every event of a Chrome trace to `visit`. The trace is a list, or an object with `traceEvents`.
-/// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss.
+/// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss, also where the file
+/// has them as text (Ascend's profiler, rocprof). What is not JSON is named with line, column and the text around it.
 /// Throws Error: broken input, not JSON, neither form, an event that is not an object, a `ts` or `dur` that is not a number,
 /// nesting deeper than 64.
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);

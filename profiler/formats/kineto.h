@@ -19,8 +19,14 @@ namespace mptune::profiler {
 ///   before the recording launched it, or if it ended before the first step.
 /// - A last step whose last launches have no work ran on after the recording: it is left out if there are others, and its launches are
 ///   `cut_off`, else `unmatched`.
-/// - Operators are left out. Rows without time or with a negative duration are counted in `quality`.
-/// Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer than 14 months, copies of 2^60 bytes.
+/// - Work stamped up to kMostClockSkew before its launch has it. Work stamped 0 has no times. Work that overruns the next of its stream and
+///   can't be right (overruns.h) is cut there and noted.
+/// - Devices are named by their family (TracedProcesses): "cuda:0", "xpu:0", "npu:0". In a trace of XLA (JAX), which has no categories, the
+///   streams of its GPUs ("gpu:0") are the work; it holds no launches.
+/// - In a trace without work of a GPU, threads are the devices and operators their work (KinetoOperators). Else operators are left out.
+/// - Rows without time or with a negative duration are counted in `quality`.
+/// Throws Error: what read_chrome_events throws, no work, a trace of Ascend's profiler, more than 4096 devices, longer than 14 months,
+/// copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);
 
 /// The same for text that is already open.
@@ -31,12 +37,18 @@ namespace mptune::profiler {
 [[nodiscard]] RankRecording read_kineto_rank(const std::string& path);
 [[nodiscard]] RankRecording read_kineto_rank(TextInput& input);
 
+/// The recordings in a file that a tool merged from those of several ranks (kineto_processes.h), else that of the one process. Rank -1
+/// where the file does not say it. Throws what read_kineto throws.
+[[nodiscard]] std::vector<RankRecording> read_kineto_ranks(const std::string& path);
+
 /// Writes one Kineto JSON file per device, since readers of the format expect one per rank, and returns the names of the files:
 /// "run.rank0.json" and "run.rank1.json" for "run.json" and two devices.
 /// - Lane l becomes stream 7 + l, launches become `cuda_runtime` rows, steps become `ProfilerStep#N`.
 /// - Ranges become user annotations on the thread that launches most of the device's compute.
 /// - A copy is in the file of the device that sends it.
-/// - Left out: waits (readers count them as work), work of the host and the recorder, edges, tags and memory samples.
+/// - For read_kineto_export alone: waits, work of the host and the recorder as rows without a stream, as readers would count them as
+///   work; kinds, tags and edges as args.
+/// - Left out: memory samples, ranges of no device, contexts and streams of kernels, losses.
 /// Throws Error if a file can't be written.
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path);
 /// Names of the files that write_kineto writes.

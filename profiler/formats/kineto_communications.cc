@@ -40,9 +40,49 @@ Communication communication_of(const ChromeEvent& event) {
   return one;
 }
 
+constexpr std::string_view kRange = "nccl:";
+
+// "nccl:send 0->1", "nccl:recv 1<-0": numbers in the group.
+void read_message(std::string_view text, Communication& one) {
+  const std::size_t arrow = text.find_first_of("<-");
+  const std::size_t blank = text.find(' ');
+  if (arrow == std::string_view::npos || blank == std::string_view::npos || blank > arrow || arrow + 2 > text.size()) return;
+  const auto own = integer(text.substr(blank + 1, arrow - blank - 1)), peer = integer(text.substr(arrow + 2));
+  const auto is_rank = [](const auto& rank) { return rank && *rank >= 0 && *rank < kMostRanks; };
+  if (!is_rank(own) || !is_rank(peer)) return;
+  one.own = static_cast<int>(*own);
+  one.peer = static_cast<int>(*peer);
+}
+
+Communication communication_of_range(std::string_view name) {
+  Communication one;
+  one.described = false;
+  name.remove_prefix(kRange.size());
+  one.operation = name.substr(0, name.find(' '));
+  if (one.operation == "send") one.kind = Communication::Kind::send;
+  if (one.operation == "recv") one.kind = Communication::Kind::receive;
+  if (one.kind != Communication::Kind::collective) read_message(name, one);
+  return one;
+}
+
+// Those that belong to a launch: they began since the launch before; a kernel more of the last range has that one.
+template <class Range>
+std::vector<Communication> named_by(const std::vector<Range>& ranges, std::size_t& next, Nanoseconds launched) {
+  std::vector<Communication> all;
+  for (; next < ranges.size() && ranges[next].start <= launched; ++next) all.push_back(ranges[next].communication);
+  if (all.empty() && next > 0 && launched <= ranges[next - 1].end) all.push_back(ranges[next - 1].communication);
+  return all;
+}
+
 }  // namespace
 
 void KinetoCommunications::take(const ChromeEvent& event) {
+  if (event.phase == "X" && event.name.starts_with(kRange) && !is_no_communication(event.name) && event.time &&
+      event.category != "gpu_user_annotation" && event[ChromeWord::communication].empty()) {
+    ranges_of_thread_[event.process + "/" + event.thread].push_back(
+        {*event.time, *event.time + event.duration.value_or(Nanoseconds{0}), communication_of_range(event.name)});
+    return;
+  }
   if (is_no_communication(event[ChromeWord::communication]) || event.phase != "X") return;
   const Communication one = communication_of(event);
   if (kineto_row(event) == KinetoRow::kernel) {
@@ -60,7 +100,9 @@ void KinetoCommunications::note_launch(std::int64_t correlation, const std::stri
 std::vector<Communication> KinetoCommunications::by_launch() const {
   std::unordered_map<std::string, std::vector<HostRow>> rows = of_thread_;
   for (auto& [thread, of_thread] : rows) std::ranges::stable_sort(of_thread, {}, &HostRow::start);
-  std::unordered_map<std::string, std::size_t> next_row;
+  std::unordered_map<std::string, std::vector<NamedRange>> ranges = ranges_of_thread_;
+  for (auto& [thread, of_thread] : ranges) std::ranges::stable_sort(of_thread, {}, &NamedRange::start);
+  std::unordered_map<std::string, std::size_t> next_row, next_range;
   std::vector<NotedLaunch> launches = launches_;
   std::ranges::stable_sort(launches, {}, &NotedLaunch::start);
   std::vector<Communication> all;
@@ -68,15 +110,13 @@ std::vector<Communication> KinetoCommunications::by_launch() const {
     const auto own = of_kernel_.find(launch.correlation);
     const auto found = rows.find(launch.thread);
     std::size_t& next = next_row[launch.thread];
-    const std::size_t count = found == rows.end() ? 0 : found->second.size();
-    for (; next < count && found->second[next].start <= launch.start; ++next) {
-      if (own != of_kernel_.end()) continue;
-      all.push_back(found->second[next].communication);
-      all.back().event = launch.launch;
-    }
-    if (own == of_kernel_.end()) continue;
-    all.push_back(own->second);
-    all.back().event = launch.launch;
+    const std::size_t count = found == rows.end() ? 0 : found->second.size(), before = all.size();
+    for (; next < count && found->second[next].start <= launch.start; ++next)
+      if (own == of_kernel_.end()) all.push_back(found->second[next].communication);
+    if (own != of_kernel_.end()) all.push_back(own->second);
+    const std::vector<Communication> named = named_by(ranges[launch.thread], next_range[launch.thread], launch.start);
+    if (all.size() == before) all.insert(all.end(), named.begin(), named.end());
+    for (std::size_t i = before; i < all.size(); ++i) all[i].event = launch.launch;
   }
   return all;
 }

@@ -18,7 +18,8 @@ inline constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 /// Gathers what a Kineto trace says of communications between processes, in either place where PyTorch writes it:
 /// - in the args of an NCCL kernel ("Collective name", "Process Group Ranks", ...),
 /// - in `record_param_comms` rows of the host. Sends and receives of one NCCL group come before the call that launches their one kernel.
-/// The kernel's own args count where it has them.
+/// The kernel's own args count where it has them. Where neither describes a kernel, ranges of the host do ("nccl:all_to_all",
+/// "nccl:send 0->1"): the group is not known then.
 class KinetoCommunications {
  public:
   /// Looks at any row of the trace; its times as in the file.
@@ -36,6 +37,12 @@ class KinetoCommunications {
     Nanoseconds start{0};
     Communication communication;
   };
+  /// A range of the host that names what its thread launches.
+  struct NamedRange {
+    Nanoseconds start{0};
+    Nanoseconds end{0};
+    Communication communication;
+  };
   struct NotedLaunch {
     std::int64_t correlation = -1;
     std::string thread;
@@ -45,6 +52,7 @@ class KinetoCommunications {
 
   std::unordered_map<std::int64_t, Communication> of_kernel_;  ///< by correlation
   std::unordered_map<std::string, std::vector<HostRow>> of_thread_;
+  std::unordered_map<std::string, std::vector<NamedRange>> ranges_of_thread_;
   std::vector<NotedLaunch> launches_;
 };
 

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <unordered_map>
 
+#include "profiler/base/text.h"
+
 namespace mptune::profiler {
 namespace {
 
@@ -34,6 +36,10 @@ KinetoRow kineto_row(const ChromeEvent& event) {
                                                                        {"cuda_runtime", KinetoRow::launch},
                                                                        {"Runtime", KinetoRow::launch},
                                                                        {"cuda_driver", KinetoRow::launch},
+                                                                       {"xpu_runtime", KinetoRow::launch},
+                                                                       {"xpu_driver", KinetoRow::launch},
+                                                                       {"privateuse1_runtime", KinetoRow::launch},
+                                                                       {"privateuse1_driver", KinetoRow::launch},
                                                                        {"user_annotation", KinetoRow::annotation}};
   if (event.phase != "X") return KinetoRow::ignored;
   const auto found = rows.find(event.category);
@@ -43,9 +49,16 @@ KinetoRow kineto_row(const ChromeEvent& event) {
 
 std::pair<std::int64_t, std::int64_t> copy_ends(const ChromeEvent& event, std::int64_t device) {
   if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
-  const bool from_host = contains_any(event.name, {"HtoD", "HTOD", "Host-to-Device"});
-  const bool to_host = contains_any(event.name, {"DtoH", "DTOH", "Device-to-Host"});
+  const bool from_host = contains_any(event.name, {"HtoD", "HTOD", "H2D", "Host-to-Device"});
+  const bool to_host = contains_any(event.name, {"DtoH", "DTOH", "D2H", "Device-to-Host"});
   return {from_host ? -1 : device, to_host ? -1 : device};
+}
+
+std::int64_t stream_of(const ChromeEvent& event) {
+  if (event[ChromeArg::stream]) return *event[ChromeArg::stream];
+  constexpr std::string_view kThread = "stream ";
+  const std::string_view thread = event.thread;
+  return integer(thread.starts_with(kThread) ? thread.substr(kThread.size()) : thread).value_or(0);
 }
 
 bool is_unified_copy(const ChromeEvent& event) {

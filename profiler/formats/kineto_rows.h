@@ -20,6 +20,8 @@ inline constexpr std::string_view kStepName = "ProfilerStep#";
 
 /// Source and destination of a copy that runs on `device`; -1: the host.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> copy_ends(const ChromeEvent& event, std::int64_t device);
+/// Number of the stream that work ran on, by its args, else by its thread ("stream 7", 7); 0 if neither says.
+[[nodiscard]] std::int64_t stream_of(const ChromeEvent& event);
 /// True for a copy that the driver made to move pages of unified memory.
 [[nodiscard]] bool is_unified_copy(const ChromeEvent& event);
 

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "profiler/base/index.h"
+#include "profiler/formats/kineto_devices.h"
 #include "profiler/formats/kineto_rows.h"
+#include "profiler/trace/overruns.h"
 #include "profiler/trace/plausible_times.h"
 
 namespace mptune::profiler {
@@ -20,28 +25,37 @@ void remove(const std::vector<bool>& wrong, std::vector<Value>& values) {
   std::erase_if(values, [&](const Value&) { return wrong[next++]; });
 }
 
+void remove_events(const KinetoRecords& records, const std::vector<bool>& wrong) {
+  remove(wrong, records.trace.events);
+  remove(wrong, records.streams);
+  remove(wrong, records.contexts);
+  remove(wrong, records.correlations);
+}
+
+// Streams of two contexts may have the same number.
 std::vector<TimedRecord> timed(const KinetoRecords& records) {
-  std::map<std::pair<int, std::int64_t>, int> streams;
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, int> streams;
   std::vector<TimedRecord> result;
   for (std::size_t i = 0; i < records.trace.events.size(); ++i) {
     const Event& event = records.trace.events[i];
     TimedRecord record{.start = event.start, .end = event.end(), .call = records.correlations[i]};
     if (is_launched(records.trace, event))
-      record.stream = streams.try_emplace({event.device, records.streams[i]}, static_cast<int>(streams.size())).first->second;
+      record.stream =
+          streams.try_emplace({event.device, records.contexts[i], records.streams[i]}, static_cast<int>(streams.size())).first->second;
     result.push_back(record);
   }
   return result;
 }
 
-void note_event(const KinetoRecords& records, std::size_t index, Fault fault) {
+void note_event(const KinetoRecords& records, std::size_t index, Fault fault, const std::string& more = "") {
   const Event& event = records.trace.events[index];
   const std::string& name = records.trace.names[as_index(event.name)];
   const bool kernel = event.kind == EventKind::kernel || event.kind == EventKind::collective;
-  note_implausible(records.trace,
-                   {.fault = fault,
-                    .what = (kernel ? "kernel '" : "'") + name + "'",
-                    .where = records.trace.devices[as_index(event.device)].name + ", stream " + std::to_string(records.streams[index]),
-                    .times = kineto_times(event.start, event.duration)});
+  note_implausible(records.trace, {.fault = fault,
+                                   .what = (kernel ? "kernel '" : "'") + name + "'",
+                                   .where = records.trace.devices[as_index(event.device)].name + ", stream " +
+                                            std::to_string(number_of_stream(records.streams[index])),
+                                   .times = kineto_times(event.start, event.duration) + more});
 }
 
 void note_far(const KinetoRecords& records, const std::string& what, int thread, Nanoseconds start, Nanoseconds end) {
@@ -95,15 +109,42 @@ void leave_out_implausible(const KinetoRecords& records) {
   std::vector<StepWindow> steps = trace.steps;
   std::ranges::stable_sort(steps, {}, &StepWindow::start);
   const TimeFaults faults = implausible_times(work, steps, kKinetoRounding, [&] { return span_of_host(records); });
-  if (faults.empty()) return;
   std::vector<bool> wrong(trace.events.size(), false);
   for (const auto& [index, fault] : faults) {
     wrong[index] = true;
     note_event(records, index, fault);
   }
-  remove(wrong, trace.events);
-  remove(wrong, records.streams);
-  remove(wrong, records.correlations);
+  remove_events(records, wrong);
+}
+
+void leave_out_zero_stamped(const KinetoRecords& records) {
+  std::unordered_map<std::int64_t, Nanoseconds> launched;
+  for (const Launch& call : records.calls)
+    if (call.correlation > 0) launched.try_emplace(call.correlation, call.start);
+  std::vector<bool> wrong;
+  for (std::size_t i = 0; i < records.trace.events.size(); ++i) {
+    const auto call = launched.find(records.correlations[i]);
+    const bool at_zero = records.trace.events[i].start == Nanoseconds{0};
+    wrong.push_back(at_zero && call != launched.end() && call->second > kMostClockSkew);
+    if (wrong.back()) ++records.trace.quality.zero_stamped;
+  }
+  remove_events(records, wrong);
+}
+
+void cut_overruns(const KinetoRecords& records) {
+  const std::vector<Overrun> found = overruns(timed(records));
+  if (found.empty()) return;
+  std::unordered_map<std::int64_t, std::string_view> calls;
+  for (const Launch& call : records.calls)
+    if (call.correlation > 0) calls.try_emplace(call.correlation, records.trace.names[as_index(call.name)]);
+  for (const Overrun& overrun : found) {
+    const auto call = calls.find(records.correlations[overrun.next]);
+    if (!is_wrong(overrun, call == calls.end() ? "" : call->second)) continue;
+    Event& event = records.trace.events[overrun.record];
+    const Event& next = records.trace.events[overrun.next];
+    note_event(records, overrun.record, Fault::overrun, "; the next has " + kineto_times(next.start, next.duration));
+    event.duration = next.start - event.start;
+  }
 }
 
 }  // namespace mptune::profiler

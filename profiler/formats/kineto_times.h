@@ -16,11 +16,18 @@ struct KinetoRecords {
   std::vector<Launch>& calls;
   std::vector<std::int64_t>& correlations;  ///< by event; <= 0: unknown
   std::vector<std::int64_t>& streams;       ///< by event
+  std::vector<std::int64_t>& contexts;      ///< by event; 0: unknown
   std::vector<int>& range_threads;          ///< by range: index into Trace::threads
 };
 
 /// Leaves out what has implausible times (plausible_times.h), calls and steps far from the work, too, and notes it in the trace. Ranges far
 /// from the work are left out and counted only. Requires: times as in the file.
 void leave_out_implausible(const KinetoRecords& records);
+
+/// Leaves out and counts the work at time 0 whose call came later: the profiler could not get its times. Requires: as above.
+void leave_out_zero_stamped(const KinetoRecords& records);
+
+/// Notes what overruns the next record of its stream and can't be right (overruns.h), and cuts it there. Requires: as above.
+void cut_overruns(const KinetoRecords& records);
 
 }  // namespace mptune::profiler

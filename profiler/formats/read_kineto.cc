@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <map>
-#include <set>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 
@@ -11,17 +11,21 @@
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/kineto_communications.h"
+#include "profiler/formats/kineto_devices.h"
+#include "profiler/formats/kineto_operators.h"
+#include "profiler/formats/kineto_processes.h"
 #include "profiler/formats/kineto_rows.h"
+#include "profiler/formats/kineto_steps.h"
 #include "profiler/formats/kineto_times.h"
+#include "profiler/formats/traced_processes.h"
 #include "profiler/trace/kernel_names.h"
+#include "profiler/trace/plausible_times.h"
 #include "profiler/trace/settle.h"
-#include "profiler/trace/stream_lanes.h"
 #include "profiler/trace/trace_builder.h"
 
 namespace mptune::profiler {
 namespace {
 
-constexpr std::uint8_t kLastLane = 255;
 constexpr std::int64_t kSyncStream = -1;
 // Unix time in 2001 [ns]. In files without a base time, larger times are Unix times, smaller ones count from an unknown start.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
@@ -35,26 +39,64 @@ class KinetoReader {
       take(event);
       return true;
     });
+    return finish(header);
+  }
+
+  /// What is made of the rows that were taken.
+  RankRecording finish(const ChromeHeader& header) {
+    const bool of_gpus = !trace_.events.empty() || !trace_.implausible.empty() || lost_work_;
+    const std::vector<ChromeEvent> xla = of_gpus ? std::vector<ChromeEvent>{} : sources_.work_of_xla();
+    for (const ChromeEvent& event : xla) take_work(event, kineto_row(event), *event.duration);
+    if (!of_gpus && xla.empty()) take_host_work();
     require_work();
-    number_devices(header);
-    leave_out_implausible({trace_, calls_, correlations_, streams_, range_threads_});
+    if (of_gpus || !xla.empty()) devices_.number(trace_, header, xla.empty() ? sources_.device_family() : "gpu");
+    leave_out_wrong_times();
     require_work();
     rebase(header);
     order();
-    assign_lanes();
+    trace_.quality.ambiguous = processes_.overlapping(trace_, streams_);
+    assign_lanes(trace_, streams_);
     add_launches();
-    add_steps();
-    leave_out_cut_step();
+    end_steps(trace_);
+    leave_out_cut_step(trace_);
     count_unmatched();
     place_ranges();
+    add_host_communications();
     settle_lanes(trace_);
     trace_.quality.untagged = static_cast<std::int64_t>(trace_.events.size());
     return as_rank(header);
   }
 
+  void take(const ChromeEvent& event) {
+    communications_.take(event);
+    sources_.take(event);
+    if (trace_.events.empty()) operators_.take(event);
+    const KinetoRow row = kineto_row(event);
+    if (row == KinetoRow::ignored) return;
+    const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
+    const bool on_host = row == KinetoRow::launch || row == KinetoRow::annotation;
+    if (!event.time || (!on_host && *event.time == Nanoseconds{0} && duration == Nanoseconds{0})) {
+      ++trace_.quality.zero_stamped;
+      lost_work_ = lost_work_ || !on_host;
+      return;
+    }
+    if (!event.out_of_range.empty()) return leave_out(event, row, ImplausibleTime::Fault::far);
+    if (duration < Nanoseconds{0}) return leave_out(event, row, ImplausibleTime::Fault::backward);
+    if (row == KinetoRow::launch) return take_launch(event, duration);
+    if (row == KinetoRow::annotation) return take_annotation(event, duration);
+    take_work(event, row, duration);
+  }
+
  private:
+  void leave_out_wrong_times() {
+    const KinetoRecords records{trace_, calls_, correlations_, streams_, contexts_, range_threads_};
+    leave_out_implausible(records);
+    leave_out_zero_stamped(records);
+    cut_overruns(records);
+  }
+
   RankRecording as_rank(const ChromeHeader& header) {
-    RankRecording recording{.file = input_.where(), .trace = {}, .communications = communications_.by_launch()};
+    RankRecording recording{.file = input_.where(), .trace = {}, .communications = with_waits(communications_.by_launch(), waits_)};
     for (Communication& one : recording.communications) {
       const Launch& launch = trace_.launches[as_index(one.event)];
       one.step = step_at(trace_.steps, launch.start);
@@ -63,31 +105,21 @@ class KinetoReader {
     std::erase_if(recording.communications, [](const Communication& one) { return one.event < 0; });
     if (header.rank >= 0 && header.rank < kMostRanks) recording.rank = static_cast<int>(header.rank);
     if (header.ranks > recording.rank && header.ranks <= kMostRanks) recording.ranks = static_cast<int>(header.ranks);
+    if (!waits_.empty()) trace_.launches.clear();
+    if (trace_.started_utc_ns == 0) recording.origin = origin_;
     recording.trace = std::move(trace_);
     return recording;
   }
 
   void require_work() const {
-    if (!trace_.events.empty()) return;
-    if (trace_.implausible.empty())
-      throw Error("it holds no work of a GPU", input_.where(), "record it with the profiler's CUDA activity on");
+    const auto is_work = [](const Event& event) { return is_compute(event.kind) || event.kind == EventKind::copy; };
+    if (std::ranges::any_of(trace_.events, is_work)) return;
+    if (trace_.implausible.empty() && lost_work_)
+      throw Error("its work has no times: the profiler stamped them 0", input_.where(), "record again, fewer steps at a time");
+    if (trace_.implausible.empty()) sources_.refuse(input_.where(), !trace_.events.empty());
     const ImplausibleTime& first = trace_.implausible.front();
     throw Error("all its work has times that can't be right, first " + first.what + " on " + first.where + ": " + first.times,
                 input_.where(), "give a trace as its profiler wrote it");
-  }
-
-  void take(const ChromeEvent& event) {
-    communications_.take(event);
-    const KinetoRow row = kineto_row(event);
-    if (row == KinetoRow::ignored) return;
-    const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
-    if (!event.time) ++trace_.quality.zero_stamped;
-    if (!event.time) return;
-    if (!event.out_of_range.empty()) return leave_out(event, row, ImplausibleTime::Fault::far);
-    if (duration < Nanoseconds{0}) return leave_out(event, row, ImplausibleTime::Fault::backward);
-    if (row == KinetoRow::launch) return take_launch(event, duration);
-    if (row == KinetoRow::annotation) return take_annotation(event, duration);
-    take_work(event, row, duration);
   }
 
   // Ranges other than steps change no number of the analysis, so odd ones are counted only.
@@ -113,7 +145,7 @@ class KinetoReader {
       return;
     }
     const std::int64_t device = *given;
-    const std::int64_t stream = event[ChromeArg::stream].value_or(0);
+    const std::int64_t stream = stream_of(event);
     Event work;
     work.start = *event.time;
     work.duration = duration;
@@ -123,8 +155,11 @@ class KinetoReader {
     if (row == KinetoRow::copy) add_copy(event, device, work);
     if (row == KinetoRow::memset) work.kind = EventKind::memset;
     if (row == KinetoRow::sync) work.kind = EventKind::sync;
+    if (trace_.events.empty()) operators_.clear();
     trace_.events.push_back(work);
-    streams_.push_back(row == KinetoRow::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
+    streams_.push_back(row == KinetoRow::sync ? kSyncStream
+                                              : processes_.stream_of(device, event.process, std::max<std::int64_t>(stream, 0)));
+    contexts_.push_back(event[ChromeArg::context].value_or(0));
     correlations_.push_back(row == KinetoRow::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
   }
 
@@ -181,6 +216,45 @@ class KinetoReader {
     range_threads_.push_back(thread_of(event));
   }
 
+  // Threads become devices. Calls of CUDA launched nothing that was recorded.
+  void take_host_work() {
+    if (sources_.is_of_ascend()) sources_.refuse(input_.where(), false);
+    HostThreads host = operators_.threads();
+    operators_.clear();
+    calls_.clear();
+    if (host.devices.size() > kMostDevices)
+      throw Error("more than 4096 threads work", input_.where(), "give a trace of one program, as its profiler wrote it");
+    trace_.devices = host.devices;
+    trace_.quality.dropped += host.dropped;
+    for (const HostWork& one : host.work) {
+      Event event;
+      event.start = one.start;
+      event.duration = one.end - one.start;
+      event.name = builder_.name(one.name);
+      event.device = static_cast<std::int16_t>(one.device);
+      event.kind = one.waits ? EventKind::sync : EventKind::kernel;
+      trace_.events.push_back(event);
+      streams_.push_back(one.waits ? kSyncStream : 0);
+      contexts_.push_back(0);
+      if (one.waits) waits_.push_back(one);
+      correlations_.push_back(one.waits ? static_cast<std::int64_t>(waits_.size()) : -1);
+    }
+    for (std::size_t thread = 0; thread < thread_keys_.size(); ++thread)
+      if (const auto found = host.device_of_thread.find(thread_keys_[thread]); found != host.device_of_thread.end())
+        device_of_thread_[static_cast<int>(thread)] = static_cast<std::int16_t>(found->second);
+  }
+
+  // Launches stand for communications of the host until the order of events is final: they follow it.
+  void add_host_communications() {
+    for (std::size_t i = 0; i < waits_.size(); ++i) {
+      const auto found = work_of_.find(static_cast<std::int64_t>(i) + 1);
+      const int launch = static_cast<int>(trace_.launches.size());
+      const Nanoseconds start = waits_[i].start - origin_;
+      trace_.launches.push_back({.event = found == work_of_.end() ? -1 : found->second.front(), .start = start, .end = start});
+      communications_.note_launch(-1, waits_[i].thread, waits_[i].start, launch);
+    }
+  }
+
   int thread_of(const ChromeEvent& event) {
     const std::string text = event.process + "/" + event.thread;
     const auto [place, is_new] = threads_.try_emplace(text, static_cast<int>(trace_.threads.size()));
@@ -191,32 +265,7 @@ class KinetoReader {
     return place->second;
   }
 
-  // Index of a device, in order of first occurrence; number_devices reorders them by id.
-  std::int16_t device_of(std::int64_t id) {
-    const auto [place, is_new] = devices_.try_emplace(id, static_cast<std::int16_t>(devices_.size()));
-    if (devices_.size() > kMostDevices)
-      throw Error("the trace has more than 4096 devices", input_.where(), "give a trace of one program, as its profiler wrote it");
-    return place->second;
-  }
-
-  void number_devices(const ChromeHeader& header) {
-    std::vector<std::int16_t> place(devices_.size());
-    for (const auto& [id, met] : devices_) {
-      place[as_index(met)] = static_cast<std::int16_t>(trace_.devices.size());
-      TraceDevice device{.name = gpu_name(id), .description = "CUDA device"};
-      for (const ChromeDevice& described : header.devices) {
-        if (described.id != id) continue;
-        if (!described.name.empty()) device.description = described.name;
-        device.memory_bytes = described.memory_bytes;
-      }
-      trace_.devices.push_back(device);
-    }
-    for (Event& event : trace_.events) event.device = place[as_index(event.device)];
-    for (Copy& copy : trace_.copies) {
-      if (copy.source >= 0) copy.source = place[as_index(copy.source)];
-      if (copy.destination >= 0) copy.destination = place[as_index(copy.destination)];
-    }
-  }
+  std::int16_t device_of(std::int64_t id) { return devices_.index_of(id, input_.where()); }
 
   template <class Visit>
   void for_all_times(Visit visit) {
@@ -238,30 +287,10 @@ class KinetoReader {
     origin_ = first;
     for (Event& event : trace_.events) event.start -= first;
     for (Event& event : trace_.ranges) event.start -= first;
-    for (Launch& launch : calls_) {
-      launch.start -= first;
-      launch.end -= first;
-    }
-    for (StepWindow& step : trace_.steps) {
-      step.start -= first;
-      step.end -= first;
-    }
+    const auto shift = [&](auto& row) { row.start -= first, row.end -= first; };
+    std::ranges::for_each(calls_, shift);
+    std::ranges::for_each(trace_.steps, shift);
     if (header.base_time_ns > 0 || first.count() > kUnixTimes) trace_.started_utc_ns = header.base_time_ns + first.count();
-  }
-
-  // When no lane is free, streams share the last one and settle_lanes shortens events that overlap there.
-  void assign_lanes() {
-    using Lanes = StreamLanes<std::int64_t>;
-    std::map<Lanes::OfDevice, double> compute;
-    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
-      const Event& event = trace_.events[i];
-      if (is_compute(event.kind)) compute[{event.device, streams_[i]}] += static_cast<double>(event.duration.count());
-    }
-    Lanes lanes(compute);
-    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
-      Event& event = trace_.events[i];
-      event.lane = lanes.take({event.device, streams_[i]}, event.start + kKinetoRounding, event.end()).value_or(kLastLane);
-    }
   }
 
   void order() {
@@ -303,7 +332,7 @@ class KinetoReader {
         trace_.launches.push_back(call);
         if (event < 0) continue;
         const Event& work = trace_.events[as_index(event)];
-        if (work.start < call.start) ++trace_.quality.unmatched;
+        if (work.start + kMostClockSkew < call.start) ++trace_.quality.unmatched;
         device_of_thread_.try_emplace(call.thread, work.device);
       }
     }
@@ -323,34 +352,6 @@ class KinetoReader {
     ++(before_recording || before_steps ? trace_.quality.cut_off : trace_.quality.unmatched);
   }
 
-  // The last kernels that a step launched may lie after the recording: then its length is not known.
-  void leave_out_cut_step() {
-    if (trace_.steps.empty()) return;
-    const StepWindow last = trace_.steps.back();
-    std::int64_t missing = 0;
-    for (auto call = trace_.launches.rbegin(); call != trace_.launches.rend() && call->event < 0 && call->start >= last.start; ++call)
-      if (call->start < last.end && launches_kernels(trace_.names[as_index(call->name)])) ++missing;
-    if (missing == 0) return;
-    const bool has_others = trace_.steps.size() > 1;
-    (has_others ? trace_.quality.cut_off : trace_.quality.unmatched) += missing;
-    if (has_others) trace_.steps.pop_back();
-  }
-
-  // A step lasts until the work that it launched has ended, at most until the next step.
-  void add_steps() {
-    settle_steps(trace_);
-    const std::vector<StepWindow> marks = trace_.steps;
-    for (const Launch& launch : trace_.launches) {
-      if (launch.event < 0) continue;
-      const auto after =
-          std::partition_point(marks.begin(), marks.end(), [&](const StepWindow& mark) { return mark.start <= launch.start; });
-      if (after == marks.begin() || launch.start >= std::prev(after)->end) continue;
-      const Nanoseconds next = after == marks.end() ? Nanoseconds::max() : after->start;
-      StepWindow& step = trace_.steps[as_index(after - marks.begin()) - 1];
-      step.end = std::max(step.end, std::min(trace_.events[as_index(launch.event)].end(), next));
-    }
-  }
-
   void place_ranges() {
     for (std::size_t i = 0; i < trace_.ranges.size(); ++i) {
       const auto found = device_of_thread_.find(range_threads_[i]);
@@ -364,12 +365,18 @@ class KinetoReader {
   std::vector<Launch> calls_;               // with the file's correlations
   std::vector<std::int64_t> correlations_;  // by event, in the file's order
   std::vector<std::int64_t> streams_;       // by event
+  std::vector<std::int64_t> contexts_;      // by event, in the file's order
   std::vector<int> range_threads_;
   std::int64_t copied_bytes_ = 0;
-  std::map<std::int64_t, std::int16_t> devices_;
+  KinetoDevices devices_;
+  DeviceProcesses processes_;
+  TracedProcesses sources_;
+  bool lost_work_ = false;  // a GPU's work without times
   std::unordered_map<std::string, int> threads_;
   std::vector<std::string> thread_keys_;  // by thread
   KinetoCommunications communications_;
+  KinetoOperators operators_;                                   // as long as no GPU has worked
+  std::vector<HostWork> waits_;                                 // in a trace without GPUs: those for other processes
   Nanoseconds origin_{0};                                       // time 0 of the trace in the file
   std::unordered_map<std::int64_t, std::vector<int>> work_of_;  // by correlation; after add_launches those of which no call is recorded
   std::vector<int> without_launch_;                             // events that name no call
@@ -388,13 +395,32 @@ RankRecording read_kineto_rank(TextInput& input) {
   return KinetoReader(input).read();
 }
 
-Trace read_kineto(TextInput& input) {
-  return KinetoReader(input).read().trace;
-}
-
-Trace read_kineto(const std::string& path) {
+std::vector<RankRecording> read_kineto_ranks(const std::string& path) {
+  TextInput looked_at = open_text(path);
+  const KinetoProcesses processes = kineto_processes(looked_at);
+  const std::vector<std::string> labels = processes.labels();
+  if (labels.empty()) return {read_kineto_rank(path)};
   TextInput input = open_text(path);
-  return read_kineto(input);
+  std::map<std::string, std::unique_ptr<KinetoReader>> readers;
+  for (const std::string& label : labels) readers[label] = std::make_unique<KinetoReader>(input);
+  std::map<std::string, KinetoProcesses::Process> known;
+  const ChromeHeader header = read_chrome_events(input, [&](ChromeEvent& event) {
+    const auto [place, is_new] = known.try_emplace(event.process);
+    KinetoProcesses::Process& process = place->second;
+    if (is_new) process = processes.of(event.process);
+    event.process = process.own;
+    if (const auto reader = readers.find(process.label); reader != readers.end()) reader->second->take(event);
+    return true;
+  });
+  const std::map<std::string, int> ranks = ranks_of_labels(labels);
+  std::vector<RankRecording> recordings;
+  for (const auto& [label, reader] : readers) {
+    recordings.push_back(reader->finish(header));
+    recordings.back().file = path + ", " + label;
+    recordings.back().rank = ranks.at(label);
+    recordings.back().merged_file = path;
+  }
+  return recordings;
 }
 
 }  // namespace mptune::profiler

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -17,6 +18,13 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
 constexpr std::int64_t kMostBetweenTokens = std::int64_t{16} << 20;
 constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+constexpr std::size_t kNear = 60;
+
+// A byte within a character of UTF-8.
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 std::size_t read_block(gzFile file, char* data, std::size_t size, const std::string& where) {
   const int count = gzread(file, data, static_cast<unsigned>(size));
@@ -34,6 +42,11 @@ std::size_t read_block(gzFile file, char* data, std::size_t size, const std::str
 TextInput::TextInput(std::string where, Read read) : where_(std::move(where)), read_(std::move(read)), block_(kBlock) {}
 
 TextInput::int_type TextInput::underflow() {
+  const std::string_view block(eback(), as_index(gptr() - eback()));
+  lines_ += std::count(block.begin(), block.end(), '\n');
+  if (const auto end = block.rfind('\n'); end != std::string_view::npos) line_start_ = before_ + static_cast<std::int64_t>(end) + 1;
+  tail_ += block.substr(block.size() - std::min(block.size(), kNear));
+  tail_.erase(0, tail_.size() - std::min(tail_.size(), kNear));
   before_ = position();
   setg(block_.data(), block_.data(), block_.data());
   if (before_ - token_ > kMostBetweenTokens) throw Error("a value is longer than 16 MiB", where_, "give a trace that a profiler wrote");
@@ -41,6 +54,29 @@ TextInput::int_type TextInput::underflow() {
   const std::size_t count = read_(block_.data(), block_.size());
   setg(block_.data(), block_.data(), block_.data() + count);
   return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_.front());
+}
+
+TextPlace TextInput::place(std::int64_t count) const {
+  TextPlace place;
+  place.at_end = count > position();
+  count = std::min(count, position());
+  const std::string text = tail_ + std::string(eback(), egptr());
+  const auto first = before_ - static_cast<std::int64_t>(tail_.size());  // bytes before `text`
+  const auto at = as_index(std::clamp<std::int64_t>(count - 1 - first, 0, static_cast<std::int64_t>(text.size())));
+  const auto in_block = std::max(at, tail_.size());
+  const std::string_view seen = std::string_view(text).substr(tail_.size(), in_block - tail_.size());
+  place.line = 1 + lines_ + std::count(seen.begin(), seen.end(), '\n');
+  const auto end_of_line = seen.rfind('\n');
+  const std::int64_t line = end_of_line == std::string_view::npos ? line_start_ : before_ + static_cast<std::int64_t>(end_of_line) + 1;
+  place.column = std::max<std::int64_t>(count - line, 1);
+  std::size_t from = at - std::min(at, kNear / 2);
+  if (const auto newline = text.rfind('\n', at == 0 ? 0 : at - 1); newline != std::string::npos && at > 0 && newline >= from)
+    from = newline + 1;
+  while (from < at && is_continuation(text[from])) ++from;
+  std::size_t until = std::min({text.size(), at + kNear / 2, text.find('\n', at)});
+  while (until > at && until < text.size() && is_continuation(text[until])) --until;
+  place.near = text.substr(from, until - from);
+  return place;
 }
 
 TextInput open_text(const std::string& path) {

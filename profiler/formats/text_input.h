@@ -8,6 +8,14 @@
 
 namespace mptune::profiler {
 
+/// A place in a text, for messages.
+struct TextPlace {
+  std::int64_t line = 1;
+  std::int64_t column = 1;  ///< in bytes
+  std::string near;         ///< the text around it, of the same line, at most about 60 bytes
+  bool at_end = false;      ///< the text ends there
+};
+
 /// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory:
 /// Error beyond 4 GiB of text and beyond 16 MiB without a token (one string, one stretch of blanks).
 class TextInput : public std::streambuf {
@@ -24,6 +32,9 @@ class TextInput : public std::streambuf {
   [[nodiscard]] const std::string& where() const { return where_; }
   /// Bytes read so far.
   [[nodiscard]] std::int64_t position() const { return before_ + (gptr() - eback()); }
+  /// Where the byte number `count` of the text is, counted from 1. Exact for the bytes that were read last; one more than were read: the
+  /// end.
+  [[nodiscard]] TextPlace place(std::int64_t count) const;
 
  protected:
   int_type underflow() override;
@@ -34,6 +45,9 @@ class TextInput : public std::streambuf {
   std::vector<char> block_;
   std::int64_t before_ = 0;  // bytes of earlier blocks
   std::int64_t token_ = 0;
+  std::int64_t lines_ = 0;       // ends of lines in earlier blocks
+  std::int64_t line_start_ = 0;  // bytes before the line in which the current block begins
+  std::string tail_;             // last bytes of earlier blocks
 };
 
 /// Opens a text file, gzip or not. Throws Error: missing, not a file, no permission.

@@ -8,15 +8,14 @@
 
 #include "profiler/base/index.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/sha256.h"
 #include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_export.h"
 
 namespace mptune::profiler {
 namespace {
 
-// Readers assign steps only to streams above 0; Kineto's own traces use 7 for the default stream.
-constexpr int kFirstStream = 7;
-// Process id of the program's rows; a device's rows use the device number as process id.
-constexpr int kProgram = 1'000'000;
+constexpr int kProgram = kExportedProgram;
 
 // "12.345": nanoseconds as microseconds, exact.
 std::string microseconds_text(long long nanoseconds) {
@@ -38,6 +37,32 @@ std::string copy_name(const Copy& copy) {
   return copy.source == copy.destination ? "Memcpy DtoD (Device -> Device)" : "Memcpy PtoP (Device -> Device)";
 }
 
+// The same in all files of one trace, and hardly in those of another.
+std::string identity_of(const Trace& trace) {
+  std::uint64_t starts = 0, durations = 0;
+  std::string text = std::to_string(trace.started_utc_ns) + " " + std::to_string(trace.events.size());
+  for (const Event& event : trace.events) {
+    starts = starts * 31 + static_cast<std::uint64_t>(event.start.count());
+    durations = durations * 31 + static_cast<std::uint64_t>(event.duration.count());
+  }
+  for (const TraceDevice& device : trace.devices) text += " " + device.name;
+  return sha256(text + " " + std::to_string(starts) + " " + std::to_string(durations));
+}
+
+std::vector<Edge> by_consumer(const Trace& trace) {
+  std::vector<Edge> edges = trace.edges;
+  std::ranges::stable_sort(edges, {}, &Edge::consumer);
+  return edges;
+}
+
+// What all files of a trace need.
+struct Written {
+  explicit Written(const Trace& written) : trace(written), identity(identity_of(written)), edges(by_consumer(written)) {}
+  const Trace& trace;
+  std::string identity;
+  std::vector<Edge> edges;  // by consumer
+};
+
 // A complete event ("X"); `args` is a JSON object without braces.
 struct Row {
   const char* category;
@@ -51,11 +76,13 @@ struct Row {
 
 class DeviceFile {
  public:
-  DeviceFile(const Trace& trace, int device, const std::string& path) : trace_(trace), device_(device), file_(path) {}
+  DeviceFile(const Written& written, int device, const std::string& path)
+      : written_(written), trace_(written.trace), device_(device), file_(path) {}
 
   void write() {
     write_head();
     write_work();
+    write_waits();
     write_launches();
     // Steps need a thread; simulated work has none.
     if (threads_.empty()) threads_.insert(-1);
@@ -74,15 +101,19 @@ class DeviceFile {
           << ", \"totalGlobalMem\": " << std::to_string(device.memory_bytes)
           << ", \"computeMajor\": 0, \"computeMinor\": 0, \"numSms\": " << std::to_string(device.cores)
           << "}],\n\"distributedInfo\": {\"backend\": \"mptune\", \"rank\": " << id
-          << ", \"world_size\": " << std::to_string(trace_.devices.size())
+          << ", \"world_size\": " << std::to_string(trace_.devices.size()) << "},\n\"mptune\": {\"trace\": " << json_text(written_.identity)
+          << ", \"device\": " << id << ", \"devices\": " << std::to_string(trace_.devices.size())
+          << ", \"simulated\": " << (trace_.simulated ? "1" : "0") << ", \"peak_bytes\": " << std::to_string(device.peak_bytes)
+          << ", \"description\": " << json_text(device.description)
           << "},\n\"baseTimeNanoseconds\": " << std::to_string(trace_.started_utc_ns) << ",\n\"traceEvents\": [\n";
     write_name("process_name", device_, 0, device.name);
     write_name("process_name", kProgram, 0, "mptune");
+    write_name("process_name", kExportedWaits, 0, "waits of " + device.name);
     for (std::size_t t = 0; t < trace_.threads.size(); ++t)
       write_name("thread_name", kProgram, thread_id(static_cast<int>(t)), trace_.threads[t]);
   }
 
-  static int thread_id(int thread) { return kProgram + 1 + thread; }
+  static int thread_id(int thread) { return kExportedThread + thread; }
 
   const std::string& name(int index) const { return trace_.names[as_index(index)]; }
 
@@ -114,12 +145,47 @@ class DeviceFile {
     }
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
-      if (event.device == device_ && (is_compute(event.kind) || event.kind == EventKind::copy)) write_event(event, correlations[i]);
+      if (event.device == device_ && is_work(event)) write_event(static_cast<int>(i), correlations[i]);
     }
   }
 
-  void write_event(const Event& event, std::int64_t correlation) {
-    const int stream = kFirstStream + event.lane;
+  static bool is_work(const Event& event) { return is_compute(event.kind) || event.kind == EventKind::copy; }
+
+  // Without a stream: other readers would count a wait on a stream as work.
+  void write_waits() {
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (event.device != device_ || is_work(event)) continue;
+      const std::string args = own_args(static_cast<int>(i));
+      write_row({kExportedWait, name(event.name), kExportedWaits, event.lane, event.start, event.end(), args.substr(2)});
+    }
+  }
+
+  // What this program alone reads.
+  std::string own_args(int index) const {
+    const Event& event = trace_.events[as_index(index)];
+    return ", \"event\": " + std::to_string(index) + ", \"kind\": \"" + to_string(event.kind) + "\"" + tag_args(event) + after_args(index);
+  }
+
+  std::string tag_args(const Event& event) const {
+    if (event.tag < 0) return {};
+    const Tag& tag = trace_.tags[as_index(event.tag)];
+    return ", \"step\": " + std::to_string(tag.step) + ", \"stage\": " + std::to_string(tag.stage) +
+           ", \"mb_id\": " + std::to_string(tag.microbatch) + ", \"layer\": " + std::to_string(tag.layer) +
+           ", \"replica\": " + std::to_string(tag.replica);
+  }
+
+  std::string after_args(int consumer) const {
+    std::string text;
+    for (auto edge = std::ranges::lower_bound(written_.edges, consumer, {}, &Edge::consumer);
+         edge != written_.edges.end() && edge->consumer == consumer; ++edge)
+      text += (text.empty() ? "" : " ") + exported_edge(*edge);
+    return text.empty() ? text : ", \"after\": \"" + text + "\"";
+  }
+
+  void write_event(int index, std::int64_t correlation) {
+    const Event& event = trace_.events[as_index(index)];
+    const int stream = kExportedStream + event.lane;
     std::string args = "\"device\": " + std::to_string(device_) + ", \"context\": 1, \"stream\": " + std::to_string(stream);
     if (correlation > 0) args += ", \"correlation\": " + std::to_string(correlation);
     Row row{"kernel", name(event.name), device_, stream, event.start, event.end(), {}};
@@ -128,14 +194,16 @@ class DeviceFile {
           event.detail < 0 ? Copy{.bytes = 0, .source = device_, .destination = device_} : trace_.copies[as_index(event.detail)];
       row.category = "gpu_memcpy";
       row.name = copy_name(copy);
-      args += copy_args(copy);
+      args += copy_args(copy) + ", \"label\": " + json_text(name(event.name));
+      if (event.detail >= 0) args += ends_args(copy);
     } else if (event.kind == EventKind::memset) {
       row.category = "gpu_memset";
       row.name = "Memset (Device)";
+      args += ", \"label\": " + json_text(name(event.name));
     } else if (event.detail >= 0 && as_index(event.detail) < trace_.kernels.size()) {
       args += kernel_args(trace_.kernels[as_index(event.detail)]);
     }
-    row.args = args;
+    row.args = args + own_args(index);
     write_row(row);
   }
 
@@ -144,6 +212,10 @@ class DeviceFile {
     if (copy.source >= 0 && copy.destination >= 0 && copy.source != copy.destination)
       args += ", \"fromDevice\": " + std::to_string(copy.source) + ", \"toDevice\": " + std::to_string(copy.destination);
     return args;
+  }
+
+  static std::string ends_args(const Copy& copy) {
+    return ", \"source\": " + std::to_string(copy.source) + ", \"destination\": " + std::to_string(copy.destination);
   }
 
   static std::string kernel_args(const Kernel& kernel) {
@@ -157,15 +229,21 @@ class DeviceFile {
            ", \"grid\": " + list(kernel.grid) + ", \"block\": " + list(kernel.block);
   }
 
-  // A thread that launches on several devices is in each device's file.
+  // A thread that launches on several devices is in each device's file, one that launches nothing in the first.
   void write_launches() {
-    for (const Launch& launch : trace_.launches)
-      if (launch.event >= 0 && event_of(launch).device == device_) threads_.insert(launch.thread);
+    std::set<int> launching;
     for (const Launch& launch : trace_.launches) {
-      const bool here = launch.event < 0 ? threads_.contains(launch.thread) : event_of(launch).device == device_;
+      if (launch.event < 0) continue;
+      launching.insert(launch.thread);
+      if (event_of(launch).device == device_) threads_.insert(launch.thread);
+    }
+    for (const Launch& launch : trace_.launches) {
+      const bool blocks_here = threads_.contains(launch.thread) || (device_ == 0 && !launching.contains(launch.thread));
+      const bool here = launch.event < 0 ? blocks_here : event_of(launch).device == device_;
       if (!here || launch.thread < 0) continue;
-      write_row({"cuda_runtime", launch_name(launch), kProgram, thread_id(launch.thread), launch.start, launch.end,
-                 "\"correlation\": " + std::to_string(launch.correlation)});
+      std::string args = "\"correlation\": " + std::to_string(launch.correlation);
+      if (launch.event >= 0) args += ", \"event\": " + std::to_string(launch.event);
+      write_row({"cuda_runtime", launch_name(launch), kProgram, thread_id(launch.thread), launch.start, launch.end, args});
     }
   }
 
@@ -198,10 +276,12 @@ class DeviceFile {
   void write_ranges(int thread) {
     for (const Event& range : trace_.ranges) {
       if (range.kind == EventKind::step || range.device != device_) continue;
-      write_row({"user_annotation", name(range.name), kProgram, thread_id(thread), range.start, range.end(), {}});
+      write_row({"user_annotation", name(range.name), kProgram, thread_id(thread), range.start, range.end(),
+                 range.tag < 0 ? "" : tag_args(range).substr(2)});
     }
   }
 
+  const Written& written_;
   const Trace& trace_;
   int device_;
   NewFile file_;
@@ -222,7 +302,8 @@ std::vector<std::string> kineto_names(const std::string& path, std::size_t devic
 
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path) {
   std::vector<std::string> files = kineto_names(path, trace.devices.size());
-  for (std::size_t device = 0; device < files.size(); ++device) DeviceFile(trace, static_cast<int>(device), files[device]).write();
+  const Written written(trace);
+  for (std::size_t device = 0; device < files.size(); ++device) DeviceFile(written, static_cast<int>(device), files[device]).write();
   return files;
 }
 

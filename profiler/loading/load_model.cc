@@ -61,7 +61,8 @@ std::string container_of(const ModelText& text, FileKind kind) {
   if (kind != FileKind::script)
     throw Error("this kind of file (" + name_of(kind) + ") takes no options, but '" + text.rest + "' is given", text.name, "leave it out");
   if (!text.rest.starts_with(key) || text.rest.size() == key.size())
-    throw Error("'" + text.rest + "' is no option of a TorchScript file", text.name, "name a container: net.pt:container=backbone.blocks");
+    throw Error("'" + text.rest + "' is not an option of a TorchScript file", text.name,
+                "name a container: net.pt:container=backbone.blocks");
   return text.rest.substr(key.size());
 }
 

@@ -4,16 +4,27 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "profiler/device/precise_sleep.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/measure/size_choice.h"
 #include "profiler/model/in_memory_format.h"
 
 namespace mptune::profiler {
 
 namespace {
+
+constexpr double kShareOfLook = 0.1;  // of the time for a variant with slow kernels replaced, to find them
+
+/// Of the samples times layers that the default variant measures; of layers with slow kernels there are some.
+double weight_of(const ExecutionVariant& variant) {
+  return variant.replaces_slow_kernels ? 0.5 : 1;
+}
 
 /// Time of `work` on the device's compute thread, by the device's clock: the median of three [s].
 double timed_on(Device& device, const std::function<void()>& work) {
@@ -43,14 +54,24 @@ void measure_fixed_costs(Bench& bench, const OptimizerChoice& optimizer_choice, 
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> other;
     for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
+    // Between the memories of GPUs parameters take the link.
+    const bool shares_memory = device.spec().kind != DeviceSpec::Kind::cuda;
     const auto sum = [&] {
       for (std::size_t i = 0; i < other.size(); ++i) {
         other[i].add_(parameters[i].grad());
-        other[i].copy_(parameters[i]);
+        if (shares_memory) other[i].copy_(parameters[i]);
       }
     };
     device_class.reduce_seconds_per_byte = timed_on(device, sum) / bytes;
   });
+}
+
+/// What is in use of a GPU's memory although the model's tensors are gone.
+std::int64_t kept_by_libraries(const DeviceSpec& spec) {
+  if (spec.kind != DeviceSpec::Kind::cuda) return 0;
+  const std::shared_ptr<Device> device = make_device(spec);
+  (void)device->available_bytes();  // lets the allocator see which of the freed tensors no stream reads any more
+  return device->current_bytes();
 }
 
 /// True if a weight is one of a convolution whose kernel is 1 wide: only those have slow kernels that oneDNN would not take.
@@ -75,6 +96,15 @@ int class_in(const Profile& profile, int index, const ExecutionVariant& variant)
   return -1;
 }
 
+/// What the least of a variant takes, by the costs of another one: the warm-up of the two smallest sizes [s].
+double least_seconds(const DeviceClass& base) {
+  double pass_s = 0;
+  for (const LayerCosts& layer : base.layers)
+    for (std::size_t size = 0; size < std::min<std::size_t>(2, layer.by_samples.size()); ++size)
+      pass_s += median(layer.by_samples[size].forward) + median(layer.by_samples[size].backward);
+  return kPassesOfWarmUp * pass_s;
+}
+
 }  // namespace
 
 ClassMeasurement::ClassMeasurement(const Model& model, const Batch& batch, const MeasureOptions& options, ClassDevices devices)
@@ -83,19 +113,12 @@ ClassMeasurement::ClassMeasurement(const Model& model, const Batch& batch, const
   if (kind == DeviceSpec::Kind::sleep) return;
   std::vector<MemoryFormat> formats{MemoryFormat::contiguous};
   if (options.channels_last && has_convolution_weights(model.layers())) formats.push_back(MemoryFormat::channels_last);
-  const std::vector<int> threads = thread_counts();
-  for (const int count : threads)
-    for (const MemoryFormat format : formats)
-      if (const ExecutionVariant variant{format, false, count}; variant != ExecutionVariant()) variants_.push_back({variant});
-  if (!options.replaced_kernels || kind != DeviceSpec::Kind::cpu || !has_narrow_kernels(model)) return;
-  for (const int count : threads)
-    for (const MemoryFormat format : formats) {
-      const ExecutionVariant replacing{format, true, count};
-      LayersBySize replaced = layers_with_slow_kernels(replacing);
-      if (replaced.empty()) continue;
-      const double weight = weight_of(replaced);
-      variants_.push_back({replacing, std::move(replaced), weight});
-    }
+  const bool replaces = options.replaced_kernels && kind == DeviceSpec::Kind::cpu && has_narrow_kernels(model);
+  for (const bool replaced : {false, true})
+    for (const int count : thread_counts())
+      for (const MemoryFormat format : formats)
+        if (const ExecutionVariant variant{format, replaced, count}; variant != ExecutionVariant() && (replaces || !replaced))
+          variants_.push_back(variant);
 }
 
 // 0, one per core, and those asked for that are fewer.
@@ -107,32 +130,9 @@ std::vector<int> ClassMeasurement::thread_counts() const {
   return counts;
 }
 
-LayersBySize ClassMeasurement::layers_with_slow_kernels(const ExecutionVariant& replacing) const {
-  LayersBySize layers;
-  Bench bench(devices_.specs.front(), model_, replacing);
-  for (const int size : devices_.sizes) {
-    try {
-      bench.worker->run([&] {
-        std::vector<bool> replaced = bench.chain->replaced_layers(samples_of(batch_, 0, size));
-        if (std::ranges::count(replaced, true) > 0) layers[size] = std::move(replaced);
-      });
-    } catch (const c10::Error&) {
-      continue;  // the model can't run at this size: nothing is measured there
-    }
-  }
-  return layers;
-}
-
-double ClassMeasurement::weight_of(const LayersBySize& layers) const {
-  double all = 0, some = 0;
-  for (const int size : devices_.sizes) all += static_cast<double>(size) * model_.size();
-  for (const auto& [size, replaced] : layers) some += static_cast<double>(size * std::ranges::count(replaced, true));
-  return some / all;
-}
-
 double ClassMeasurement::weight() const {
   double sum = 1;
-  for (const Variant& variant : variants_) sum += variant.weight;
+  for (const ExecutionVariant& variant : variants_) sum += weight_of(variant);
   return sum;
 }
 
@@ -144,10 +144,10 @@ std::vector<Bench> ClassMeasurement::benches(const ExecutionVariant& variant) co
 
 MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
   MeasuredClass measured;
-  time.spend(1, [&](double budget_s, const std::function<void(double)>& progress) {
+  time.spend(1, [&](const PartTime& part, const Report& progress) {
     std::vector<Bench> all = benches({});
-    MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, options_.keeps_budget, progress);
-    warn_of_left_out(layers.left_out);
+    MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), limits(part), progress);
+    warn_of_left_out(layers, {});
     measured.costs.name = devices_.name;
     measured.costs.layers = std::move(layers.costs);
     measured.returned = std::move(layers.returned);
@@ -155,59 +155,115 @@ MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
     measured.written_buffers = all.front().written_buffers();
     measure_fixed_costs(all.front(), options_.optimizer, measured.costs);
   });
+  measured.costs.library_bytes = kept_by_libraries(devices_.specs.front());
   return measured;
 }
 
-void ClassMeasurement::warn_of_left_out(const std::vector<int>& sizes) const {
-  if (sizes.empty() || !options_.warn) return;
-  options_.warn("the costs of " + devices_.name + " at micro-batches of " + std::to_string(sizes.front()) + " and more samples are " +
-                "extrapolated, there was no time to measure them; a larger --budget measures them");
+void ClassMeasurement::warn_of_left_out(const MeasuredLayers& measured, const ExecutionVariant& variant) const {
+  if (measured.left_out.empty() || !options_.warn) return;
+  std::vector<std::string> sizes;
+  for (const int size : measured.left_out) sizes.push_back(std::to_string(size));
+  const int largest = measured.costs.front().by_samples.back().samples;
+  const bool below = measured.left_out.front()<largest, above = measured.left_out.back()> largest;
+  options_.warn("for lack of time the costs of " + devices_.name + " in " + in_words(variant) + " at micro-batches of " +
+                join(sizes, ", ") + " samples were not measured: they are " +
+                (below && above ? "inter- and extrapolated"
+                 : below        ? "interpolated"
+                                : "extrapolated"));
 }
 
-DeviceClass ClassMeasurement::measure_format(const Variant& variant, const DeviceClass& base, double budget_s,
-                                             const std::function<void(double)>& progress) const {
-  std::vector<Bench> all = benches(variant.variant);
+void ClassMeasurement::warn_of_no_costs(const ExecutionVariant& variant, const std::string& why) const {
+  if (options_.warn) options_.warn("there are no costs of " + devices_.name + " in " + in_words(variant) + ": " + why);
+}
+
+ClassMeasurement::SlowLayers ClassMeasurement::slow_layers(const ExecutionVariant& replacing, const DeviceClass& base,
+                                                           double seconds) const {
+  SlowLayers slow;
+  Bench bench(devices_.specs.front(), model_, replacing);
+  const auto start = SteadyClock::now();
+  double used_s = 0, sample_s = 0;
+  for (const LayerCost& cost : base.layers.front().by_samples) {
+    const int size = cost.samples;
+    if (options_.keeps_budget && slow.up_to > 0 && used_s + sample_s * size > seconds) break;
+    slow.up_to = size;
+    try {
+      bench.worker->run([&] {
+        std::vector<bool> replaced = bench.chain->replaced_layers(samples_of(batch_, 0, size));
+        if (std::ranges::count(replaced, true) > 0) slow.layers[size] = std::move(replaced);
+      });
+    } catch (const c10::AcceleratorError&) {
+      throw;
+    } catch (const c10::Error&) {
+      continue;  // the model can't run at this size: nothing is measured there
+    }
+    const double before_s = std::exchange(used_s, std::chrono::duration<double>(SteadyClock::now() - start).count());
+    sample_s = (used_s - before_s) / size;
+  }
+  return slow;
+}
+
+DeviceClass ClassMeasurement::measure_format(const ExecutionVariant& variant, const DeviceClass& base, const PartTime& time,
+                                             const Report& progress) const {
+  std::vector<Bench> all = benches(variant);
   DeviceClass costs = base;
-  costs.layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, options_.keeps_budget, progress).costs;
+  MeasuredLayers measured = measure_layers(all, batch_, devices_.sizes, model_.size(), limits(time), progress);
+  warn_of_left_out(measured, variant);
+  costs.layers = std::move(measured.costs);
   measure_fixed_costs(all.front(), options_.optimizer, costs);
   costs.action_seconds = base.action_seconds;
   return costs;
 }
 
-DeviceClass ClassMeasurement::measure_replaced(const Variant& variant, const DeviceClass& base, double budget_s,
-                                               const std::function<void(double)>& progress) const {
-  std::vector<Bench> all = benches(variant.variant);
-  for (Bench& bench : all) bench.chain->time_only(variant.replaced);
+DeviceClass ClassMeasurement::measure_replaced(const ExecutionVariant& variant, const SlowLayers& slow, const DeviceClass& base,
+                                               const PartTime& time, const Report& progress) const {
+  std::vector<Bench> all = benches(variant);
+  for (Bench& bench : all) bench.chain->time_only(slow.layers);
   std::vector<int> sizes;
-  for (const auto& [size, layers] : variant.replaced) sizes.push_back(size);
-  const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), budget_s, options_.keeps_budget, progress);
+  for (const auto& [size, layers] : slow.layers) sizes.push_back(size);
+  const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), limits(time), progress);
+  // What other sizes would cost follows from those that are known, not from costs with slow kernels.
+  const auto unknown = [&](const LayerCost& cost) {
+    return cost.samples > slow.up_to || std::ranges::binary_search(measured.left_out, cost.samples);
+  };
   DeviceClass costs = base;
-  for (std::size_t i = 0; i < costs.layers.size(); ++i)
+  for (std::size_t i = 0; i < costs.layers.size(); ++i) {
+    std::erase_if(costs.layers[i].by_samples, unknown);
     for (const LayerCost& replaced : measured.costs[i].by_samples) {
-      if (!variant.replaced.at(replaced.samples)[i]) continue;
+      if (!slow.layers.at(replaced.samples)[i]) continue;
       const auto cost = std::ranges::find(costs.layers[i].by_samples, replaced.samples, &LayerCost::samples);
       if (cost != costs.layers[i].by_samples.end()) *cost = replaced;
     }
+  }
   return costs;
 }
 
+std::optional<DeviceClass> ClassMeasurement::measure_variant(const ExecutionVariant& variant, const DeviceClass& base, const PartTime& time,
+                                                             const Report& progress) const {
+  if (options_.keeps_budget && least_seconds(base) > time.budget_s) {
+    warn_of_no_costs(variant, "there was no time to measure them");
+    return std::nullopt;
+  }
+  if (!variant.replaces_slow_kernels) return measure_format(variant, base, time, progress);
+  const SlowLayers slow = slow_layers(variant, base, kShareOfLook * time.budget_s);
+  if (slow.layers.empty()) return std::nullopt;
+  return measure_replaced(variant, slow, base, {(1 - kShareOfLook) * time.budget_s, time.most_s}, progress);
+}
+
 void ClassMeasurement::add_variants(int index, LayerTime& time, Profile& profile) const {
-  for (const Variant& variant : variants_)
-    time.spend(variant.weight, [&](double budget_s, const std::function<void(double)>& progress) {
-      const bool replaces = variant.variant.replaces_slow_kernels;
-      const int base = replaces ? class_in(profile, index, {variant.variant.memory_format, false, variant.variant.threads}) : index;
+  for (const ExecutionVariant& variant : variants_)
+    time.spend(weight_of(variant), [&](const PartTime& part, const Report& progress) {
+      const ExecutionVariant plain{variant.memory_format, false, variant.threads};
+      const int base = variant.replaces_slow_kernels ? class_in(profile, index, plain) : index;
       if (base < 0) return;
       try {
-        const DeviceClass& without = profile.classes[as_index(base)];
-        DeviceClass costs =
-            replaces ? measure_replaced(variant, without, budget_s, progress) : measure_format(variant, without, budget_s, progress);
-        costs.variant = variant.variant;
-        costs.variant_of = index;
-        profile.classes.push_back(std::move(costs));
+        std::optional<DeviceClass> costs = measure_variant(variant, profile.classes[as_index(base)], part, progress);
+        if (!costs) return;
+        costs->variant = variant;
+        costs->variant_of = index;
+        profile.classes.push_back(*std::move(costs));
       } catch (const Error& error) {
         // A layer may need its input contiguous.
-        if (options_.warn)
-          options_.warn("there are no costs of " + devices_.name + " in " + in_words(variant.variant) + ": " + error.what());
+        warn_of_no_costs(variant, error.problem());
       }
     });
 }

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "profiler/measure/layer_costs.h"
+#include "profiler/measure/layer_time.h"
 #include "profiler/measure/measure.h"
 
 namespace mptune::profiler {
@@ -14,28 +15,8 @@ namespace mptune::profiler {
 struct ClassDevices {
   std::string name;
   std::vector<DeviceSpec> specs;
-  std::vector<int> sizes;  ///< of micro-batches
-};
-
-/// Divides the time for layer costs by weight and reports which fraction of it is done.
-class LayerTime {
- public:
-  LayerTime(double seconds, double weights, std::function<void(double)> report)
-      : seconds_(seconds), weights_(weights), report_(std::move(report)) {}
-
-  /// Calls `measure` with its time [s] and with what it reports its own fraction to.
-  template <class Measure>
-  void spend(double weight, const Measure& measure) {
-    measure(seconds_ * weight / weights_,
-            std::function<void(double)>([&](double fraction) { report_((done_ + fraction * weight) / weights_); }));
-    done_ += weight;
-  }
-
- private:
-  double seconds_;
-  double weights_;
-  double done_ = 0;
-  std::function<void(double)> report_;
+  std::vector<int> sizes;      ///< of micro-batches
+  bool wants_largest = false;  ///< as LayerLimits has it
 };
 
 struct MeasuredClass {
@@ -48,39 +29,46 @@ struct MeasuredClass {
 /// Measures one class of devices: what layers, optimizer and sums cost.
 class ClassMeasurement {
  public:
-  /// Finds the layers with slow kernels, if they are asked for, by one forward of each size in each format and with each number of threads.
   /// The arguments outlive this.
   ClassMeasurement(const Model& model, const Batch& batch, const MeasureOptions& options, ClassDevices devices);
 
-  /// Of all variants; the default one has 1.
+  /// Of all variants; the default one has 1. How many layers those with slow kernels replaced measure is not known before.
   [[nodiscard]] double weight() const;
   /// The default variant, without what a step costs.
   [[nodiscard]] MeasuredClass measure_default(LayerTime& time) const;
-  /// Adds the other variants of class `index`. One that the model can't run in is left out and warned of.
+  /// Adds the other variants of class `index`. One that the model can't run in, or that there is no time for, is left out and warned of.
+  /// Layers with slow kernels are found by one forward of each size that was measured, in each format and with each number of threads.
   void add_variants(int index, LayerTime& time, Profile& profile) const;
 
  private:
-  struct Variant {
-    ExecutionVariant variant;
-    LayersBySize replaced = {};  ///< with slow kernels replaced: all that is measured
-    double weight = 1;           ///< of the samples times layers that the default variant measures
+  /// Layers with slow kernels at micro-batches of up to so many samples.
+  struct SlowLayers {
+    LayersBySize layers;
+    int up_to = 0;
   };
+  using Report = std::function<void(double)>;
 
   [[nodiscard]] std::vector<int> thread_counts() const;
-  [[nodiscard]] LayersBySize layers_with_slow_kernels(const ExecutionVariant& replacing) const;
-  [[nodiscard]] double weight_of(const LayersBySize& layers) const;
   [[nodiscard]] std::vector<Bench> benches(const ExecutionVariant& variant) const;
-  void warn_of_left_out(const std::vector<int>& sizes) const;
-  [[nodiscard]] DeviceClass measure_format(const Variant& variant, const DeviceClass& base, double budget_s,
-                                           const std::function<void(double)>& progress) const;
-  [[nodiscard]] DeviceClass measure_replaced(const Variant& variant, const DeviceClass& base, double budget_s,
-                                             const std::function<void(double)>& progress) const;
+  [[nodiscard]] LayerLimits limits(const PartTime& time) const {
+    return {time, options_.keeps_budget, devices_.wants_largest, options_.timed};
+  }
+  [[nodiscard]] SlowLayers slow_layers(const ExecutionVariant& replacing, const DeviceClass& base, double seconds) const;
+  void warn_of_left_out(const MeasuredLayers& measured, const ExecutionVariant& variant) const;
+  void warn_of_no_costs(const ExecutionVariant& variant, const std::string& why) const;
+  /// The costs of one variant by those of another one; nothing where it has none.
+  [[nodiscard]] std::optional<DeviceClass> measure_variant(const ExecutionVariant& variant, const DeviceClass& base, const PartTime& time,
+                                                           const Report& progress) const;
+  [[nodiscard]] DeviceClass measure_format(const ExecutionVariant& variant, const DeviceClass& base, const PartTime& time,
+                                           const Report& progress) const;
+  [[nodiscard]] DeviceClass measure_replaced(const ExecutionVariant& variant, const SlowLayers& slow, const DeviceClass& base,
+                                             const PartTime& time, const Report& progress) const;
 
   const Model& model_;
   const Batch& batch_;
   const MeasureOptions& options_;
   ClassDevices devices_;
-  std::vector<Variant> variants_;  ///< but the default one
+  std::vector<ExecutionVariant> variants_;  ///< but the default one
 };
 
 }  // namespace mptune::profiler

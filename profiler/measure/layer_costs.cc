@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/precise_sleep.h"
+#include "profiler/measure/size_choice.h"
 #include "profiler/statistics/stopping.h"
 
 namespace mptune::profiler {
@@ -64,16 +67,27 @@ class SizeCosts {
   [[nodiscard]] bool split() const { return split_; }
   [[nodiscard]] const std::vector<Unsplit>& unsplit() const { return unsplit_; }
 
-  /// Bytes per sample that cross the cut behind a layer, forward and backward.
-  /// Bytes per sample.
+  /// Tensors that a layer returns, in bytes per sample.
   [[nodiscard]] std::vector<ReturnedTensor> returned(std::size_t layer) const {
     std::vector<ReturnedTensor> tensors = returned_[layer];
     for (ReturnedTensor& tensor : tensors) tensor.bytes /= samples_;
     return tensors;
   }
 
-  void set_peaks(const std::vector<LayerPeaks>& peaks) {
-    for (std::size_t i = 0; i < costs_.size(); ++i) costs_[i].peaks = peaks[i];
+  /// What its first passes show. `first`: the pass with the backward that this size has, split or whole; `whole`: one with a whole one.
+  void set_warm_up(ChainTimes first, MeasuredPeaks whole) {
+    for (std::size_t i = 0; i < costs_.size(); ++i) costs_[i].peaks = whole.peaks[i];
+    warm_split_ = std::move(first);
+    warm_whole_ = std::move(whole.times);
+  }
+  /// How long a pass takes, with all that is not timed.
+  void set_pass_seconds(double seconds) { pass_s_ = seconds; }
+  [[nodiscard]] double pass_s() const { return pass_s_; }
+
+  /// The warm-up counts where there was no time for more.
+  void count_warm_up_without_more() {
+    if (whole_passes_.totals.empty()) add_whole(warm_whole_, 0);
+    if (split_ && split_passes_.totals.empty()) add_split(warm_split_, 0);
   }
 
   /// The costs without warm-up passes.
@@ -137,6 +151,8 @@ class SizeCosts {
   PassKind whole_passes_{{&LayerCost::backward}};
   PassKind busy_passes_{{&LayerCost::backward_busy}, &LayerCost::forward_busy};
   PassKind split_passes_{{&LayerCost::backward_input, &LayerCost::backward_weight}};
+  ChainTimes warm_whole_, warm_split_;
+  double pass_s_ = 0;
   int round_ = -1;
   int position_ = 0;
 };
@@ -163,77 +179,129 @@ class BusyNeighbours {
 };
 
 constexpr StoppingRule kEnough{4, 12, 0.02};
-constexpr std::size_t kLeastSizes = 2;  // a line through two sizes gives the costs of all
-// What the counted passes of a size take, by the time of its warm-up: that of four passes, one of them beside busy devices, to two and a
-// half.
-constexpr double kCountedPerWarmUp = 2;
+constexpr double kPassesOfRound = 2;        // whole and split
+constexpr double kPassesOfPeaks = 4.0 / 3;  // a whole one, and a forward
+constexpr double kPassesBeside = 3;         // beside busy devices: warm-up, the pass, and the end of the others'
 
 /// Warms the model up at every size at which it can run.
 class SizeList {
  public:
-  SizeList(Bench& bench, const Batch& batch, int layers) : bench_(bench), batch_(batch), layers_(layers) {}
+  SizeList(Bench& bench, const Batch& batch, int layers, const LayerLimits& limits)
+      : bench_(bench), batch_(batch), layers_(layers), limits_(limits) {}
 
-  void add(int size) {
+  /// Nothing where the model can't run at this size.
+  std::optional<WarmUp> add(int size) {
     const Batch microbatch = samples_of(batch_, 0, size);
     const auto start = SteadyClock::now();
     // A split backward holds more than a whole one, which may still have memory enough.
     for (const bool split : {true, false}) {
-      if (!runs(microbatch, split)) continue;
-      costs_.emplace_back(size, layers_, split).set_peaks(bench_.peaks(microbatch));
-      sample_s_ = std::chrono::duration<double>(SteadyClock::now() - start).count() / size;
-      samples_ += size;
-      return;
+      std::optional<ChainTimes> first = first_pass(microbatch, size, split);
+      if (!first) continue;
+      const auto second = SteadyClock::now();
+      std::optional<MeasuredPeaks> peaks = attempt(size, [&] { return bench_.peaks(microbatch); });
+      if (!peaks) continue;
+      const double pass_s = seconds_since(second) / kPassesOfPeaks;
+      SizeCosts& cost = costs_.emplace_back(size, layers_, split);
+      cost.set_warm_up(*std::move(first), *std::move(peaks));
+      cost.set_pass_seconds(pass_s);
+      return WarmUp{seconds_since(start), pass_s};
     }
+    return std::nullopt;
   }
-  [[nodiscard]] std::size_t count() const { return costs_.size(); }
-  /// What the counted passes of all sizes take if `size` is added, its warm-up included [s].
-  [[nodiscard]] double seconds_with(int size) const { return sample_s_ * (size + kCountedPerWarmUp * (samples_ + size)); }
+  /// In place of all sizes before; false where the model can't run at this size.
+  bool replace_by(int size) {
+    if (!add(size)) return false;
+    costs_.erase(costs_.begin(), costs_.end() - 1);
+    return true;
+  }
   [[nodiscard]] std::vector<SizeCosts> costs() && {
-    if (costs_.empty())
-      throw Error("the model can't run: " + failure_.substr(0, failure_.find('\n')), "profile", "check --input and --batch");
-    return std::move(costs_);
+    if (!costs_.empty()) return std::move(costs_);
+    if (too_large_ > 0)
+      throw Error("not even a micro-batch of " + std::to_string(too_large_) + (too_large_ == 1 ? " sample" : " samples") +
+                      " of the whole model fits into memory",
+                  bench_.worker->device().name(), "measure on a device with more memory, or use smaller samples", ExitCode::infeasible);
+    throw Error("the model can't run: " + failure_.substr(0, failure_.find('\n')), "profile", "check --input and --batch");
   }
 
  private:
-  bool runs(const Batch& microbatch, bool split) {
+  static double seconds_since(SteadyClock::time_point start) { return std::chrono::duration<double>(SteadyClock::now() - start).count(); }
+
+  std::optional<ChainTimes> first_pass(const Batch& microbatch, int size, bool split) {
+    return attempt(size, [&] {
+      const auto start = SteadyClock::now();
+      ChainTimes times = bench_.pass(microbatch, true, split);
+      if (limits_.timed && costs_.empty()) limits_.timed(size, seconds_since(start));
+      return times;
+    });
+  }
+
+  /// Nothing where it fails, but for a GPU that is broken afterwards.
+  template <class Work>
+  std::optional<std::invoke_result_t<Work>> attempt(int size, const Work& work) {
     try {
-      (void)bench_.pass(microbatch, true, split);
-      return true;
+      return work();
+    } catch (const c10::OutOfMemoryError&) {
+      too_large_ = too_large_ == 0 ? size : std::min(too_large_, size);
+    } catch (const c10::AcceleratorError&) {
+      throw;
     } catch (const c10::Error& error) {
       failure_ = error.what_without_backtrace();
-      return false;
     }
+    return std::nullopt;
   }
 
   Bench& bench_;
   const Batch& batch_;
   int layers_;
+  const LayerLimits& limits_;
   std::vector<SizeCosts> costs_;
   std::string failure_;
-  double sample_s_ = 0;  // warm-up of the last size, per sample: that of the first one has what happens once
-  double samples_ = 0;   // of all sizes
+  int too_large_ = 0;  ///< the smallest size that ran out of memory
 };
+
+/// Sizes that were warmed up, and those that there was no time for; ascending.
+struct WarmedUp {
+  std::vector<SizeCosts> costs;
+  std::vector<int> left_out;
+};
+
+WarmedUp warm_up(SizeList list, const std::vector<int>& sizes, const LayerLimits& limits, const std::function<double()>& used_s) {
+  SizeChoice choice = limits.keeps_budget ? SizeChoice(limits.time.budget_s, limits.time.most_s) : SizeChoice();
+  std::vector<int> left_out;
+  bool wants_largest = limits.wants_largest;
+  for (const int size : by_worth(sizes)) {
+    if (wants_largest && choice.has_time_to_warm_up(sizes.back(), used_s())) {
+      wants_largest = false;
+      left_out.clear();
+      if (list.replace_by(sizes.back())) break;
+    }
+    const bool largest_fits = size == sizes.back() && choice.has_time_to_warm_up(size, used_s());
+    if (!largest_fits && !choice.fits(size, used_s()))
+      left_out.push_back(size);
+    else if (const auto warm_up = list.add(size))
+      choice.add(size, *warm_up);
+  }
+  std::vector<SizeCosts> costs = std::move(list).costs();
+  std::ranges::sort(costs, {}, &SizeCosts::samples);
+  std::ranges::sort(left_out);
+  return {std::move(costs), std::move(left_out)};
+}
 
 }  // namespace
 
-MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
-                              bool keeps_budget, const std::function<void(double)>& progress) {
+MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
+                              const LayerLimits& limits, const std::function<void(double)>& progress) {
   const auto start = SteadyClock::now();
-  SizeList list(benches[0], batch, layers);
+  const double budget_s = limits.time.budget_s;
   const auto used = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
-  std::vector<int> left_out;
-  for (const int size : sizes) {
-    if (keeps_budget && list.count() >= kLeastSizes && used() + list.seconds_with(size) > budget_s)
-      left_out.push_back(size);
-    else
-      list.add(size);
-  }
-  std::vector<SizeCosts> costs = std::move(list).costs();
+  const auto fits = [&](double seconds) { return !limits.keeps_budget || used() + seconds <= budget_s; };
+  auto [costs, left_out] = warm_up(SizeList(benches[0], batch, layers, limits), sizes, limits, used);
   const int full = static_cast<int>(batch.inputs.at(0).size(0));
   const auto whole = [&](SizeCosts& cost, const Batch& microbatch, int round) {
     const bool accumulate = cost.samples() != full;
     cost.add_whole(benches[0].pass(microbatch, accumulate), round);
     if (benches.size() == 1 || (round % 2 != 0 && cost.busy_passes() >= 2) || used() >= budget_s) return;
+    if (!fits(kPassesBeside * cost.pass_s())) return;
     const BusyNeighbours busy(benches, microbatch);
     if (round == 0) (void)benches[0].pass(microbatch, accumulate);
     cost.add_busy(benches[0].pass(microbatch, accumulate), round);
@@ -244,7 +312,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
   for (int round = 0; round < kEnough.most; ++round) {
     bool settled = true;
     for (SizeCosts& cost : costs) {
-      if (cost.settled(kEnough) || (round > 0 && used() > budget_s)) continue;
+      if (cost.settled(kEnough) || (round > 0 && used() > budget_s) || !fits(kPassesOfRound * cost.pass_s())) continue;
       settled = false;
       const Batch microbatch = samples_of(batch, 0, cost.samples());
       if (round % 2 == 0) split(cost, microbatch, round);
@@ -254,6 +322,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
     }
     if (settled) break;
   }
+  for (SizeCosts& cost : costs) cost.count_warm_up_without_more();
   MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit(), std::move(left_out)};
   for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.returned.push_back(costs.back().returned(i));
   for (SizeCosts& cost : costs) {

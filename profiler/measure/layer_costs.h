@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "profiler/device/device_worker.h"
+#include "profiler/measure/layer_time.h"
 #include "profiler/measure/layer_timing.h"
 #include "profiler/trace/profile.h"
 
@@ -31,8 +32,8 @@ struct Bench {
     return times;
   }
   /// Likewise LayerChain::peaks.
-  [[nodiscard]] std::vector<LayerPeaks> peaks(const Batch& microbatch) {
-    std::vector<LayerPeaks> peaks;
+  [[nodiscard]] MeasuredPeaks peaks(const Batch& microbatch) {
+    MeasuredPeaks peaks;
     worker->run([&] { peaks = chain->peaks(microbatch); });
     return peaks;
   }
@@ -48,16 +49,25 @@ struct MeasuredLayers {
   std::vector<LayerCosts> costs;                      ///< per layer
   std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
   std::vector<Unsplit> unsplit;                       ///< per layer
-  std::vector<int> left_out;                          ///< sizes that there was no time for
+  std::vector<int> left_out;                          ///< sizes that there was no time for, ascending
+};
+
+/// How long measuring a class of devices may take.
+struct LayerLimits {
+  PartTime time;
+  bool keeps_budget = false;   ///< sizes and passes that would end later are left out, but for the smallest sizes as SizeChoice says, and
+                               ///< for the largest one if its warm-up ends in time
+  bool wants_largest = false;  ///< only the largest size counts, once it is known to have time; else the smaller ones
+  std::function<void(int samples, double seconds)> timed = {};  ///< is told of the first pass; may be empty
 };
 
 /// Measures the first bench's layers at micro-batches of `sizes` samples (ascending). Blocks.
 /// Passes alternate: with a whole backward alone, with the other benches busy, and with a split backward alone. They repeat until every
-/// size is precise enough or `budget_s` seconds are used. The first pass of each size is warm-up, and at least one more of each kind
-/// counts. With `keeps_budget`, sizes for which that would take more than the budget are left out, but for the two smallest ones.
+/// size is precise enough or the budget is used. The first passes of each size are warm-up, and at least one more of each kind counts;
+/// where the limits keep the budget and leave no time for one, the warm-up counts instead, and nothing is measured beside busy devices.
 /// Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of all
 /// layers, only the whole one is measured.
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
-                                            double budget_s, bool keeps_budget, const std::function<void(double)>& progress);
+                                            const LayerLimits& limits, const std::function<void(double)>& progress);
 
 }  // namespace mptune::profiler

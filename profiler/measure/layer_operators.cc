@@ -23,6 +23,7 @@ namespace mptune::profiler {
 namespace {
 
 constexpr int kPasses = 3;
+constexpr int kPassesOfLayer = 2 * (kPasses + 1) + kPasses;  // as it is and replaced, with warm-up, and to name its operators
 
 /// A copy of the model's layers. Make and use it on the device's thread.
 class Layers {
@@ -110,7 +111,32 @@ LayerOperator measured(Layers& layers, int layer, const Batch& microbatch) {
   return result;
 }
 
+/// Time of a forward of all layers in front and of the passes of one layer [s].
+double measuring_seconds(const DeviceClass& device_class, int layer, int samples) {
+  const auto cost_of = [&](int index) -> const LayerCost* {
+    const auto& costs = device_class.layers[as_index(index)].by_samples;
+    const auto found = std::ranges::find(costs, samples, &LayerCost::samples);
+    return found == costs.end() ? nullptr : &*found;
+  };
+  double seconds = 0;
+  for (int before = 0; before < layer; ++before)
+    if (const LayerCost* cost = cost_of(before)) seconds += median(cost->forward);
+  const LayerCost* own = cost_of(layer);
+  return own == nullptr ? seconds : seconds + kPassesOfLayer * (median(own->forward) + median(own->backward));
+}
+
 }  // namespace
+
+std::vector<CostJump> jumps_within(const Profile& profile, const std::vector<CostJump>& jumps, double seconds) {
+  std::vector<CostJump> within;
+  for (const CostJump& jump : jumps) {
+    const DeviceClass& device_class = profile.classes.at(as_index(jump.device_class));
+    for (const int samples : {jump.samples, jump.larger_samples}) seconds -= measuring_seconds(device_class, jump.layer, samples);
+    if (seconds < 0) break;
+    within.push_back(jump);
+  }
+  return within;
+}
 
 std::vector<LayerOperator> measure_operators(const Model& model, const Batch& batch, const std::vector<DeviceSpec>& devices,
                                              const std::vector<CostJump>& jumps) {

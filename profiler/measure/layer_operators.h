@@ -15,4 +15,7 @@ namespace mptune::profiler {
 [[nodiscard]] std::vector<LayerOperator> measure_operators(const Model& model, const Batch& batch, const std::vector<DeviceSpec>& devices,
                                                            const std::vector<CostJump>& jumps);
 
+/// The first of these jumps that can be measured within so many seconds, by the costs of their layers in the profile.
+[[nodiscard]] std::vector<CostJump> jumps_within(const Profile& profile, const std::vector<CostJump>& jumps, double seconds);
+
 }  // namespace mptune::profiler

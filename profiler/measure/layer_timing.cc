@@ -356,7 +356,7 @@ std::vector<std::string> LayerChain::written_buffers() const {
   return names;
 }
 
-std::vector<LayerPeaks> LayerChain::peaks(const Batch& microbatch) {
+MeasuredPeaks LayerChain::peaks(const Batch& microbatch) {
   std::vector<LayerPeaks> peaks(layers_.size());
   const RunContext context = context_of(microbatch);
   const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
@@ -372,9 +372,9 @@ std::vector<LayerPeaks> LayerChain::peaks(const Batch& microbatch) {
       values = std::move(outputs);
     }
   }
-  const ChainTimes times = time_pass(microbatch, /*accumulate=*/false);
+  ChainTimes times = time_pass(microbatch, /*accumulate=*/false);
   for (std::size_t i = 0; i < layers_.size(); ++i) peaks[i].first_backward_bytes = times.backward_bytes[i];
-  return peaks;
+  return {std::move(peaks), std::move(times)};
 }
 
 std::vector<bool> LayerChain::replaced_layers(const Batch& microbatch) {

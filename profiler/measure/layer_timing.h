@@ -55,6 +55,12 @@ struct ChainTimes {
   std::vector<bool> keeps_output;
 };
 
+/// What layers need at their peaks, and the times of the pass that showed it.
+struct MeasuredPeaks {
+  std::vector<LayerPeaks> peaks;
+  ChainTimes times;
+};
+
 /// Layers of a model, by micro-batch size.
 using LayersBySize = std::map<int, std::vector<bool>>;
 
@@ -71,7 +77,7 @@ class LayerChain {
   /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
   /// Runs the layers once without gradients, and once forward and backward, by which their parameters get gradients.
-  [[nodiscard]] std::vector<LayerPeaks> peaks(const Batch& microbatch);
+  [[nodiscard]] MeasuredPeaks peaks(const Batch& microbatch);
   /// Per layer, Layer::written_buffer of the passes so far.
   [[nodiscard]] std::vector<std::string> written_buffers() const;
   /// The layers that have slow kernels to replace at the micro-batch's size, and whose variant replaces them. Runs their forwards only.

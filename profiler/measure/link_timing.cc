@@ -24,6 +24,7 @@ constexpr auto kIdle = std::chrono::milliseconds(3);
 constexpr double kLongestCopySeconds = 0.1;
 constexpr double kLongestSizeSeconds = 0.2;
 
+constexpr std::size_t kFewestSizes = 2;  // that make a line
 constexpr std::int64_t kLargest = 16 << 20;
 constexpr std::int64_t kLargestBetweenGpus = 256 << 20;
 
@@ -37,8 +38,21 @@ class TimedLink {
   TimedLink(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, const LinkThrottle& throttle)
       : sender_(source), receiver_(destination), lane_(source, destination, throttle) {}
 
+  /// Median time of that many copies of so many bytes, after one more [s].
+  [[nodiscard]] double median_of(std::int64_t bytes, int copies, std::size_t tensors = 1) {
+    const at::Tensor tensor = sender_.device().empty_like(at::empty({bytes / 4}, at::kMeta));
+    // The first write maps pages of the host, so that copies do not.
+    if (tensor.is_cpu()) tensor.zero_();
+    const std::vector<at::Tensor> sent(tensors, tensor);
+    (void)copy_once(sent);
+    std::vector<double> seconds;
+    for (int i = 0; i < copies; ++i) seconds.push_back(copy_once(sent));
+    return median(std::move(seconds));
+  }
+
+ private:
   /// Time from sending over the idle link until the receiver, which waits for it, goes on [s].
-  [[nodiscard]] double copy_once(const at::Tensor& tensor) {
+  [[nodiscard]] double copy_once(const std::vector<at::Tensor>& tensors) {
     arrived_ = false;
     error_ = nullptr;
     SteadyClock::time_point start, end;
@@ -49,18 +63,16 @@ class TimedLink {
     std::this_thread::sleep_for(kIdle);
     sender_.run([&] {
       start = SteadyClock::now();
-      send(tensor);
+      send(tensors);
     });
     if (const auto failed = receiver_.wait()) std::rethrow_exception(failed);
     if (error_) std::rethrow_exception(error_);
     return std::chrono::duration<double>(end - start).count();
   }
-
- private:
-  void send(const at::Tensor& tensor) {
+  void send(const std::vector<at::Tensor>& tensors) {
     try {
       lane_.copy(
-          {tensor}, [this](const CopyLane::Arrival& arrival) { finish(arrival.there); }, [this](std::exception_ptr error) { fail(error); });
+          tensors, [this](const CopyLane::Arrival& arrival) { finish(arrival.there); }, [this](std::exception_ptr error) { fail(error); });
     } catch (...) {
       fail(std::current_exception());
     }
@@ -94,27 +106,36 @@ std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const st
     const double asked_s = throttle.seconds_for(bytes);
     if (bytes > 1 << 20 && asked_s > kLongestCopySeconds) break;
     const int counted = repeats * asked_s > kLongestSizeSeconds ? std::max(1, static_cast<int>(kLongestSizeSeconds / asked_s)) : repeats;
-    at::Tensor tensor = source->empty_like(at::empty({bytes / 4}, at::kMeta));
-    // The first write maps pages of the host, so that copies do not.
-    if (tensor.is_cpu()) tensor.zero_();
-    std::vector<double> seconds;
-    (void)link.copy_once(tensor);
-    for (int i = 0; i < counted; ++i) seconds.push_back(link.copy_once(tensor));
-    times.push_back({bytes, median(std::move(seconds))});
+    try {
+      times.push_back({bytes, link.median_of(bytes, counted)});
+    } catch (const c10::OutOfMemoryError&) {
+      if (times.size() < kFewestSizes) throw;
+      break;  // what a device has no memory for is never sent to it
+    }
   }
   return times;
 }
 
+double time_of_further_tensor(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination) {
+  constexpr int kRepeats = 5;
+  constexpr std::size_t kTensors = 33;
+  constexpr std::int64_t kBytes = 4 << 10;
+  TimedLink link(source, destination, {});
+  const double one_s = link.median_of(kBytes, kRepeats), all_s = link.median_of(kBytes, kRepeats, kTensors);
+  return std::max(0.0, all_s - one_s) / (kTensors - 1);
+}
+
 LinkCost fit_link(const std::vector<CopyTime>& times) {
+  const std::int64_t large = std::min<std::int64_t>(256 << 10, times[times.size() - 2].bytes);
   std::vector<double> slopes;
   for (std::size_t i = 0; i < times.size(); ++i)
     for (std::size_t j = i + 1; j < times.size(); ++j)
-      if (times[i].bytes >= 256 << 10)
+      if (times[i].bytes >= large)
         slopes.push_back((times[j].seconds - times[i].seconds) / static_cast<double>(times[j].bytes - times[i].bytes));
   const double slope = std::max(median(slopes), 1e-13);
   std::vector<double> starts;
   for (const CopyTime& time : times)
-    if (time.bytes < 256 << 10) starts.push_back(time.seconds - slope * static_cast<double>(time.bytes));
+    if (time.bytes < large || &time == &times.front()) starts.push_back(time.seconds - slope * static_cast<double>(time.bytes));
   LinkCost cost;
   cost.latency_s = std::max(0.0, median(starts));
   cost.bytes_per_second = 1 / slope;

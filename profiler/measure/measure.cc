@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,22 +13,25 @@
 #include <utility>
 
 #include "profiler/analyze/cost_jumps.h"
-#include "profiler/base/activity.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/device/copy_lane.h"
+#include "profiler/base/text.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/class_costs.h"
 #include "profiler/measure/layer_edges.h"
 #include "profiler/measure/layer_operators.h"
-#include "profiler/measure/link_timing.h"
+#include "profiler/measure/layer_time.h"
+#include "profiler/measure/link_costs.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/measure/size_choice.h"
 #include "profiler/measure/sleep_model.h"
 
 namespace mptune::profiler {
 
 namespace {
+
+constexpr double kLinkShare = 0.1;  // of the budget
 
 double now_s() {
   return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
@@ -39,9 +43,13 @@ double timed(const std::function<void()>& work) {
   return now_s() - start;
 }
 
+/// Of up to `repeats`, at least five, for at most half a second.
 double median_of(int repeats, const std::function<double()>& once) {
+  constexpr int kLeast = 5;
+  constexpr double kLongest = 0.5;
+  const double start = now_s();
   std::vector<double> values;
-  for (int i = 0; i < repeats; ++i) values.push_back(once());
+  for (int i = 0; i < repeats && (i < kLeast || now_s() - start < kLongest); ++i) values.push_back(once());
   return median(std::move(values));
 }
 
@@ -55,50 +63,6 @@ double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
       for (auto& worker : workers) (void)worker->wait();
     });
   });
-}
-
-LinkCost measured_link(const DeviceSpec& from, const DeviceSpec& to, const LinkThrottle& throttle, int repeats) {
-  const auto source = make_device(from), destination = make_device(to);
-  LinkCost cost = fit_link(sweep_link(source, destination, throttle, repeats));
-  cost.sender_copies = !CopyLane::needs_thread(*source, *destination, throttle);
-  return cost;
-}
-
-/// Measures links. All links between sleeping devices are alike, and there may be thousands, so one of them is measured.
-void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
-  const bool alike = devices[0].kind == DeviceSpec::Kind::sleep;
-  const int repeats = devices.size() > 4 && !alike ? 3 : 9;
-  for (std::size_t a = 0; a < devices.size(); ++a)
-    for (std::size_t b = 0; b < devices.size(); ++b) {
-      if (overlap(devices[a], devices[b])) continue;
-      const Activity activity("the link", devices[a].name + " to " + devices[b].name);
-      LinkCost cost = alike && !profile.links.empty() ? profile.links.front() : measured_link(devices[a], devices[b], throttle, repeats);
-      cost.source = static_cast<int>(a);
-      cost.destination = static_cast<int>(b);
-      profile.links.push_back(cost);
-    }
-}
-
-HostCopies measured_copies(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
-                           const LinkThrottle& throttle) {
-  constexpr int kRepeats = 5;
-  const LinkCost cost = fit_link(sweep_link(source, destination, throttle, kRepeats));
-  HostCopies copies{cost.latency_s, cost.bytes_per_second, !CopyLane::needs_thread(*source, *destination, throttle)};
-  // A throttled copy between host memories keeps one of the device's cores busy for as long as it would take without the throttle.
-  if (!copies.device_copies && !CopyLane::needs_thread(*source, *destination, {}))
-    copies.device_seconds_per_byte = 1 / fit_link(sweep_link(source, destination, {}, kRepeats)).bytes_per_second;
-  return copies;
-}
-
-/// Devices that sleep have nothing to copy.
-void measure_host_copies(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    if (devices[d].kind == DeviceSpec::Kind::sleep) continue;
-    const Activity activity("copies to the host", devices[d].name);
-    const auto device = make_device(devices[d]), host = make_host_memory(*device);
-    profile.devices[d].to_host = measured_copies(device, host, throttle);
-    profile.devices[d].from_host = measured_copies(host, device, throttle);
-  }
 }
 
 double slowdown_of(const std::vector<DeviceClass>& classes) {
@@ -117,11 +81,11 @@ double slowdown_of(const std::vector<DeviceClass>& classes) {
   return count > 0 ? std::exp(sum / count) : 1;
 }
 
-/// The device's cap, else the GPU's memory divided by its parts; 0: unknown.
+/// The device's cap, else what tensors can have of the GPU's memory; 0: unknown.
 std::int64_t memory_of(const MeasureOptions& options, std::size_t device) {
   if (device < options.memory_bytes.size() && options.memory_bytes[device] > 0) return options.memory_bytes[device];
   const DeviceSpec& spec = options.devices[device];
-  return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->description().memory_bytes / spec.parts : 0;
+  return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->available_bytes() : 0;
 }
 
 /// Key of a device's class: GPUs of different models are different classes.
@@ -192,11 +156,26 @@ ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<D
   return devices;
 }
 
-/// Adds the whole machine as one device, and its costs for the whole batch.
-void measure_whole_machine(const Model& model, const Batch& batch, const MeasureOptions& options, double budget_s, Profile& profile) {
+/// Time of a pass over the whole batch, as far as the first class of devices tells it [s].
+double batch_pass_seconds(const Profile& profile) {
+  double pass_s = 0;
+  const std::vector<LayerCosts>& layers = profile.classes.front().layers;
+  for (const LayerCosts& layer : layers) pass_s += median(layer.by_samples.back().forward) + median(layer.by_samples.back().backward);
+  return pass_s * profile.batch / layers.front().by_samples.back().samples;
+}
+
+/// Adds the whole machine as one device, and its costs for the whole batch; where all cores, too, take too long for it, for smaller ones.
+void measure_whole_machine(const Model& model, const Batch& batch, const MeasureOptions& options, double ends_s, double last_s,
+                           Profile& profile) {
   const DeviceSpec whole = parse_device(options.whole_machine);
-  const ClassMeasurement measurement(model, batch, options, {device_class(whole), {whole}, {options.batch}});
-  LayerTime time(budget_s, measurement.weight(), [](double) {});
+  const double warm_up_s = kPassesOfWarmUp * batch_pass_seconds(profile);
+  const auto measurement_of = [&](const std::vector<int>& sizes) {
+    return ClassMeasurement(model, batch, options, {device_class(whole), {whole}, sizes, true});
+  };
+  const double weight = measurement_of({options.batch}).weight();
+  LayerTime time(now_s, ends_s, last_s, weight, [](double) {});
+  const bool too_long = options.keeps_budget && warm_up_s > time.part(1).budget_s;
+  const ClassMeasurement measurement = measurement_of(too_long ? measured_sizes(options.batch) : std::vector<int>{options.batch});
   MeasuredClass measured = measurement.measure_default(time);
   measured.costs.step_seconds = measure_step_seconds({whole});
   const int index = static_cast<int>(profile.classes.size());
@@ -231,6 +210,14 @@ std::vector<TiedParameters> tied_parameters(const Model& model) {
   return tied;
 }
 
+/// What the GPUs among the devices are, each kind once: "NVIDIA H200, 132 SMs".
+std::string kinds_of_gpus(const std::vector<DeviceSpec>& devices) {
+  std::set<std::string> kinds;
+  for (const DeviceSpec& spec : devices)
+    if (spec.kind == DeviceSpec::Kind::cuda) kinds.insert(make_device(spec)->description().description);
+  return join({kinds.begin(), kinds.end()}, "; ");
+}
+
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
   Profile profile;
   profile.model = model.name();
@@ -248,6 +235,7 @@ Profile describe_profile(const Model& model, const MeasureOptions& options) {
     if (std::ranges::none_of(options.pools, has_it)) profile.fingerprint.devices.push_back(device.name);
   }
   profile.fingerprint.libtorch = TORCH_VERSION;
+  profile.fingerprint.cuda = kinds_of_gpus(options.devices);
   return profile;
 }
 
@@ -278,6 +266,7 @@ std::vector<ProfileLayer> describe_layers(const Model& model) {
       // Tied weights count once as parameters, but every layer that uses them needs their memory: it may be a stage of its own.
       if (!source.layer->shares_by_name() || shared.insert(parameter.name).second) layer.parameters += parameter.tensor.numel();
       layer.parameters_bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+      ++layer.parameter_tensors;
     }
     for (const NamedTensor& buffer : source.layer->buffers()) layer.buffers_bytes += static_cast<std::int64_t>(buffer.tensor.nbytes());
     layers.push_back(std::move(layer));
@@ -287,15 +276,18 @@ std::vector<ProfileLayer> describe_layers(const Model& model) {
 
 Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options) {
   Profile profile = describe_profile(model, options);
+  if (batch.target.defined() && batch.target.dim() > 0 && batch.target.size(0) > 0)
+    profile.target_bytes_per_sample = static_cast<std::int64_t>(batch.target.nbytes()) / batch.target.size(0);
   const auto report = [&](const std::string& what, double fraction) {
     if (options.progress) options.progress(what, fraction);
   };
+  const double start_s = now_s(), budget_s = std::max(0.0, options.budget_s);
   const bool sleeping = options.devices[0].kind == DeviceSpec::Kind::sleep;
   const std::vector<DeviceSpec> measured =
       sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
   const bool whole_apart = !options.whole_machine.empty() &&
                            std::ranges::find(options.devices, options.whole_machine, &DeviceSpec::name) == options.devices.end();
-  const double layer_share = whole_apart ? 0.75 : 0.9;
+  const double layer_share = whole_apart ? 0.7 : 0.85;
 
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
@@ -303,7 +295,10 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   double weights = 0;
   for (int c = 0; c < class_count; ++c)
     weights += measurements.emplace_back(model, batch, options, devices_of_class(options, measured, classes, c)).weight();
-  LayerTime time(options.budget_s * layer_share, weights, [&](double fraction) { report("layer costs", fraction * layer_share); });
+  // The smallest sizes of all cores may need as much as those of any other class.
+  const double last_s = start_s + options.most_s, layers_last_s = whole_apart ? (start_s + last_s) / 2 : last_s;
+  LayerTime time(now_s, start_s + budget_s * layer_share, layers_last_s, weights,
+                 [&](double fraction) { report("layer costs", fraction * layer_share); });
   for (const ClassMeasurement& measurement : measurements) {
     MeasuredClass one = measurement.measure_default(time);
     if (profile.classes.empty()) describe_flow(model, one, profile);
@@ -317,15 +312,15 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   for (int c = 0; c < class_count; ++c) measurements[as_index(c)].add_variants(c, time, profile);
 
   report("links", layer_share);
-  measure_links(options.devices, options.link, profile);
-  measure_host_copies(options.devices, options.link, profile);
+  add_links(options, budget_s * (layer_share + kLinkShare) - (now_s() - start_s), profile);
 
   if (whole_apart) {
-    report("all cores", layer_share + 0.05);
-    measure_whole_machine(model, batch, options, options.budget_s * (1 - layer_share - 0.05), profile);
+    report("all cores", layer_share + kLinkShare);
+    measure_whole_machine(model, batch, options, start_s + budget_s, last_s, profile);
   }
   report("operators", 0.99);
-  profile.operators = measure_operators(model, batch, one_of_each(measured, classes), cost_jumps(profile));
+  const double left_s = options.keeps_budget ? start_s + budget_s - now_s() : std::numeric_limits<double>::infinity();
+  profile.operators = measure_operators(model, batch, one_of_each(measured, classes), jumps_within(profile, cost_jumps(profile), left_s));
   report("done", 1);
   return profile;
 }

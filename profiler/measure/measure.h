@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,10 @@ struct MeasureOptions {
   bool replaced_kernels = false;  ///< also measures layers of CPU devices with slow kernels replaced, at the sizes that would take them
   std::vector<int> threads;       ///< also measures CPU devices of more cores with so many intra-op threads
   double budget_s = 60;
-  bool keeps_budget = false;  ///< rather leaves sizes out, from the largest on, and warns, than to exceed the budget
+  /// Rather leaves sizes out, the smallest two and the largest last, then other variants and links, and warns, than to exceed the budget.
+  bool keeps_budget = false;
+  double most_s = std::numeric_limits<double>::infinity();                 ///< what the smallest sizes may take where it keeps the budget
+  std::function<void(int samples, double seconds)> timed;                  ///< is told of first passes of sizes; may be empty
   std::function<void(const std::string& what, double fraction)> progress;  ///< may be empty
   std::function<void(const std::string& warning)> warn;                    ///< what the profile lacks and why, a clause; may be empty
 };
@@ -41,7 +45,11 @@ struct MeasureOptions {
 /// steps, optimizer and reduction. Blocks; the calling thread keeps its cores.
 /// - Sizes at which the model can't run (batch norm over one value) are left out.
 /// - Sleeping devices get the costs of the first core. Bytes need install_cpu_accounting().
-/// - Layers take about the budget, but at least one counted pass per size that is not left out. Execution variants share it by their work.
+/// - Layers take about the budget, but at least one counted pass per size. Execution variants share it by their work.
+/// - Where it keeps the budget: sizes are left out, those between the smallest two and the largest first (by_worth), and of the others the
+///   warm-up counts where there is no time for more. So are other variants, and all cores are measured at small sizes where the batch takes
+///   too long. Links that there was no time for are taken to be as fast as the first. Only the smallest size of each class of devices, and
+///   one link, are measured in any case. A pass over one size that has begun ends: nothing else exceeds the budget.
 /// - A memory format that the model can't run in is left out and warned of.
 /// - With slow kernels replaced, only layers at sizes that have some are measured; the other costs are those without. Where no layer has
 ///   any, there is no such variant.

@@ -74,18 +74,33 @@ class SavingHooks final : public torch::autograd::SavedVariableHooks {
   MovablePtr tensor_;
 };
 
+// What decides whether hooks are called when autograd saves a tensor is a function of the default engine. Backwards run in LibTorch's own
+// engine, which has the threads of the GPUs: a second engine would start none.
 class SavingEngine final : public torch::autograd::Engine {
  public:
-  SavingEngine() = default;
+  explicit SavingEngine(Engine& runs) : runs_(runs) {}
   ~SavingEngine() override { stop(); }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     return collecting != nullptr ? std::make_unique<SavingHooks>(*collecting) : nullptr;
   }
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots, const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    return runs_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
+                                                                 std::shared_ptr<torch::autograd::Node> graph_root,
+                                                                 torch::autograd::InputBuffer&& input_buffer) override {
+    return runs_.execute_with_graph_task(graph_task, std::move(graph_root), std::move(input_buffer));
+  }
+
+ private:
+  Engine& runs_;
 };
 
 // LibTorch leaks its own engine, too: threads of backwards may outlive static objects.
 torch::autograd::Engine& saving_engine() {
-  static auto* engine = new SavingEngine();
+  static auto* engine = new SavingEngine(torch::autograd::Engine::get_base_engine());
   return *engine;
 }
 

@@ -19,17 +19,24 @@ namespace {
 
 constexpr const char* kRebuild = "build it again with this mptune: add_library(net MODULE net.cc), linked with mptune::mptune";
 
+// LibTorch's wheels come with libstdc++ only.
+constexpr const char* kStandardLibraryRemedy =
+    "compile and link it with -stdlib=libstdc++: target_compile_options(net PRIVATE -stdlib=libstdc++), target_link_options likewise";
+constexpr const char* kStringRemedy = "build it again without a definition of _GLIBCXX_USE_CXX11_ABI, or with 1";
+
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& text) {
   return {text.data(), ::strnlen(text.data(), N)};
 }
 
-void require_same(const std::string& path, const std::string& what, const std::string& theirs, const std::string& ours) {
-  if (theirs != ours) throw Error("the plug-in was built with " + what + " " + theirs + ", this is " + ours, path, kRebuild);
+void require_same(const std::string& path, const std::string& what, const std::string& theirs, const std::string& ours,
+                  const std::string& remedy = kRebuild) {
+  if (theirs != ours) throw Error("the plug-in was built with " + what + " " + theirs + ", this is " + ours, path, remedy);
 }
 
-void require_same(const std::string& path, const std::string& what, std::uint32_t theirs, std::uint32_t ours) {
-  require_same(path, what, std::to_string(theirs), std::to_string(ours));
+void require_same(const std::string& path, const std::string& what, std::uint32_t theirs, std::uint32_t ours,
+                  const std::string& remedy = kRebuild) {
+  require_same(path, what, std::to_string(theirs), std::to_string(ours), remedy);
 }
 
 void check_header(const std::string& path) {
@@ -47,8 +54,8 @@ void check_header(const std::string& path) {
   require_same(path, "a plug-in header of size", theirs.bytes, ours.bytes);
   if (bytes->size() < sizeof theirs) throw Error("the plug-in's header is damaged", path, kRebuild);
   require_same(path, "LibTorch", text_of(theirs.torch), text_of(ours.torch));
-  require_same(path, "_GLIBCXX_USE_CXX11_ABI", theirs.string_abi, ours.string_abi);
-  require_same(path, "a compiler of ABI", theirs.compiler_abi, ours.compiler_abi);
+  require_same(path, "the C++ standard library", text_of(theirs.standard_library), text_of(ours.standard_library), kStandardLibraryRemedy);
+  require_same(path, "_GLIBCXX_USE_CXX11_ABI", theirs.string_abi, ours.string_abi, kStringRemedy);
   if (theirs.sizes != ours.sizes) throw Error("the plug-in's types differ in size from those of this mptune", path, kRebuild);
 }
 

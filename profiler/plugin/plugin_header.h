@@ -13,8 +13,18 @@
 /// MPTUNE_MODEL defines the object, with the name kPluginSymbol.
 namespace mptune {
 
-inline constexpr std::uint32_t kPluginAbi = 2;  ///< raised when a type of the plug-in interface changes without changing its size
+inline constexpr std::uint32_t kPluginAbi = 3;  ///< raised when a type of the plug-in interface changes without changing its size
 inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
+
+/// The C++ standard library, whose types the interface has. LibTorch is built with libstdc++. Compilers that use it agree on the rest (the
+/// C++ ABI of Itanium), whatever their number in __GXX_ABI_VERSION: g++ 12 says 1017, clang 1002.
+#if defined(_LIBCPP_VERSION)
+inline constexpr std::string_view kStandardLibrary = "libc++";
+#elif defined(__GLIBCXX__)
+inline constexpr std::string_view kStandardLibrary = "libstdc++";
+#else
+inline constexpr std::string_view kStandardLibrary = "unknown";
+#endif
 
 template <std::size_t N>
 [[nodiscard]] constexpr std::array<char, N> plugin_text(std::string_view text) {
@@ -30,12 +40,12 @@ struct PluginHeader {
   std::uint32_t bytes = sizeof(PluginHeader);
   std::uint32_t abi = kPluginAbi;
   std::array<char, 32> torch = plugin_text<32>(TORCH_VERSION);
+  std::array<char, 12> standard_library = plugin_text<12>(kStandardLibrary);
 #ifdef _GLIBCXX_USE_CXX11_ABI
   std::uint32_t string_abi = _GLIBCXX_USE_CXX11_ABI;
 #else
   std::uint32_t string_abi = 0;
 #endif
-  std::uint32_t compiler_abi = __GXX_ABI_VERSION;
   std::array<std::uint32_t, 6> sizes = {sizeof(Model),      sizeof(ModelLayer), sizeof(SampleDescription),
                                         sizeof(RunContext), sizeof(Loss),       sizeof(BatchStatistics)};
   Model (*make)() = nullptr;

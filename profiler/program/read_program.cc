@@ -44,7 +44,7 @@ void read_signature(const JsonField& field, ExportedProgram& program) {
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const bool value = std::holds_alternative<ProgramValue>(program.graph.inputs[i]);
     const ProgramInput::Kind kind = program.inputs[i].kind;
-    if (!value && kind != ProgramInput::Kind::constant && kind != ProgramInput::Kind::user) field.fail("a parameter that is no tensor");
+    if (!value && kind != ProgramInput::Kind::constant && kind != ProgramInput::Kind::user) field.fail("a parameter that is not a tensor");
   }
 }
 
@@ -101,7 +101,7 @@ std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json,
   JsonField(document, source).at("config").each_member([&](const std::string& name, const JsonField& field) {
     StoredTensor tensor;
     tensor.record = field.at("path_name").text();
-    if (leaves_its_folder(tensor.record)) field.fail("'" + tensor.record.substr(0, 40) + "' is no record's name");
+    if (leaves_its_folder(tensor.record)) field.fail("'" + tensor.record.substr(0, 40) + "' is not the name of a record");
     tensor.parameter = field.at("is_param").truth();
     tensor.pickled = field.at("use_pickle").truth();
     if (field.has("tensor_meta")) tensor.description = read_tensor_description(field.at("tensor_meta"));

@@ -132,14 +132,11 @@ std::map<Pair, std::vector<EndPair>> ends_of(const std::vector<RankRecording>& r
   return ends;
 }
 
-// A line from the own clock to the common one, read the other way round.
-Clock inverse(const Clock& clock) {
-  const double drift = -clock.drift / (1 + clock.drift);
-  return {rounded(-static_cast<double>(clock.offset.count()) * (1 + drift)), drift};
-}
-
 void set_by_wall_clock(const std::vector<RankRecording>& recordings, std::size_t recording, AlignedClock& clock) {
   const std::int64_t own = recordings[recording].trace.started_utc_ns, first = recordings.front().trace.started_utc_ns;
+  const RankRecording &one = recordings[recording], &reference = recordings.front();
+  if (!one.merged_file.empty() && one.merged_file == reference.merged_file && one.origin && reference.origin)
+    clock = {.clock = {*one.origin - *reference.origin, 0}, .source = ClockSource::wall_clock};
   if (own <= 0 || first <= 0) return;
   clock = {.clock = {Nanoseconds{own - first}, 0}, .source = ClockSource::wall_clock};
 }
@@ -153,6 +150,11 @@ Nanoseconds Clock::common(Nanoseconds own) const {
 Clock Clock::then(const Clock& outer) const {
   const double shift = outer.drift * static_cast<double>(offset.count());
   return {offset + outer.offset + rounded(shift), drift + outer.drift + drift * outer.drift};
+}
+
+Clock Clock::inverse() const {
+  const double back = -drift / (1 + drift);
+  return {rounded(-static_cast<double>(offset.count()) * (1 + back)), back};
 }
 
 std::optional<ClockFit> fit_clock(const std::vector<EndPair>& ends) {
@@ -194,7 +196,7 @@ std::vector<AlignedClock> align_clocks(const std::vector<RankRecording>& recordi
     const int from = second_is_new ? next->first : next->second, to = second_is_new ? next->second : next->first;
     const ClockFit fit = *fit_clock(ends.at(*next));
     const AlignedClock& base = clocks[as_index(from)];
-    const Clock clock = (second_is_new ? fit.clock : inverse(fit.clock)).then(base.clock);
+    const Clock clock = (second_is_new ? fit.clock : fit.clock.inverse()).then(base.clock);
     clocks[as_index(to)] = {clock, ClockSource::communications, from, static_cast<std::int64_t>(most), base.error + fit.error};
     known[as_index(to)] = true;
   }

@@ -15,6 +15,8 @@ struct Clock {
   [[nodiscard]] Nanoseconds common(Nanoseconds own) const;
   /// The clock behind another: what `outer` makes of the times that this one makes.
   [[nodiscard]] Clock then(const Clock& outer) const;
+  /// From the common clock to the own one.
+  [[nodiscard]] Clock inverse() const;
 };
 
 /// How well two clocks are known to each other.
@@ -46,7 +48,8 @@ struct AlignedClock {
 };
 
 /// The clocks of all recordings towards that of the first one. Recordings are compared along the pairs that have most communications in
-/// common; one without any is set by its wall clock, where both recordings know theirs.
+/// common; one without any is set by its wall clock, where both recordings know theirs or are parts of
+/// one file.
 [[nodiscard]] std::vector<AlignedClock> align_clocks(const std::vector<RankRecording>& recordings, const Meetings& meetings);
 
 }  // namespace mptune::profiler

@@ -103,6 +103,14 @@ class MeetingJoiner {
     return last;
   }
 
+  // A process that a broadcast needs no more leaves it before others have come: it waited for those that came before.
+  Nanoseconds last_start(const Meeting& meeting, Nanoseconds left) {
+    Nanoseconds last = Nanoseconds::min();
+    for (const Member& member : meeting.members)
+      if (const Nanoseconds came = started_.at(event_of(member)); came <= left) last = std::max(last, came);
+    return last;
+  }
+
   // Before any event is shortened: when each process came to what it did with others.
   void find_arrivals() {
     for (const Meeting& meeting : meetings_.all)
@@ -133,7 +141,8 @@ class MeetingJoiner {
         if (event_of(other) != own) add_edge(arrival, event_of(other), EdgeKind::data);
       }
     }
-    for (const Member& member : meeting.members) shorten(event_of(member), last);
+    for (const Member& member : meeting.members)
+      shorten(event_of(member), meeting.symmetric ? last : last_start(meeting, at(event_of(member)).end()));
   }
 
   int add_arrival(const Event& collective, Nanoseconds time) {

@@ -85,7 +85,8 @@ class Join {
     const auto ranks = 1 + *std::ranges::max_element(ranks_);
     if (const RankLink* link = find(direct_, source, destination)) {
       LinkCost cost{source, destination, link->latency_s, link->bytes_per_second};
-      // Behind the media of ranks.
+      cost.communicator_bytes = link->communicator_bytes;
+      // After the media of ranks.
       cost.medium = 2 * ranks * ranks + medium_of(*link, static_cast<int>(ranks_.size()));
       return cost;
     }

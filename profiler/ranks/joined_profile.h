@@ -14,6 +14,7 @@ struct RankLink {
   double latency_s = 0;
   double bytes_per_second = 0;
   bool shared = false;  ///< the link back uses the same medium (LinkCost::medium): messages both ways at once wait for each other
+  std::int64_t communicator_bytes = 0;  ///< LinkCost::communicator_bytes
   bool operator==(const RankLink&) const = default;
 };
 

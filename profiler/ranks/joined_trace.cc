@@ -20,6 +20,8 @@ void add_losses(TraceQuality& sum, const TraceQuality& quality) {
   sum.zero_stamped += quality.zero_stamped;
   sum.unmatched += quality.unmatched;
   sum.cut_off += quality.cut_off;
+  sum.ambiguous += quality.ambiguous;
+  sum.unmatched_ns += quality.unmatched_ns;
 }
 
 class Joiner {

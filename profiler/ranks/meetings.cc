@@ -66,6 +66,9 @@ class Matcher {
 
   static bool is_collective(const Communication& one) { return one.kind == Communication::Kind::collective; }
 
+  // Nothing says with whom: to take another rank's at the same place would be a guess.
+  static bool is_unplaced(const Communication& one) { return is_collective(one) && !one.described && one.group.empty(); }
+
   // Rank of the other process of a message; -1: not known.
   static int peer_of(const Communication& one, int own) {
     if (one.peer >= 0 || one.members.size() != 2) return one.peer;
@@ -90,6 +93,10 @@ class Matcher {
     std::map<std::tuple<Topic, std::int64_t, int>, std::int64_t> places;
     for (int c = 0; c < static_cast<int>(of_rank.communications.size()); ++c) {
       const Communication& one = of_rank.communications[as_index(c)];
+      if (is_unplaced(one)) {
+        count_without_counterpart({recording, c});
+        continue;
+      }
       if (!is_collective(one) && peer_of(one, of_rank.rank) < 0) {
         ++result_.unmatched[as_index(recording)];
         continue;
@@ -141,7 +148,7 @@ class Matcher {
     }
     if (of(members.front()).kind == Communication::Kind::receive) std::swap(members.front(), members.back());
     const Communication& first = of(members.front());
-    result_.all.push_back({first.kind, members, is_collective(first) && is_symmetric(first.operation)});
+    result_.all.push_back({first.kind, members, is_collective(first) && (!first.described || is_symmetric(first.operation))});
   }
 
   const std::vector<RankRecording>& recordings_;

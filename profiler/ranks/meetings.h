@@ -35,6 +35,7 @@ struct Meetings {
 /// - Sends and receives meet by group, both ranks and order in their step: messages between two processes do not overtake each other. Their
 ///   sequence numbers do not count, as PyTorch numbers them on each side for itself.
 /// - In a group of two, the partner of a message is the other one, if the recording does not say it.
+/// - Collectives that are not described meet in the group that find_communicators() found, else not at all. Those that do ended together.
 /// - What has another size on the two sides does not meet. Sizes of collectives are not compared: they differ by their nature.
 /// Requires: different ranks, none below 0.
 [[nodiscard]] Meetings find_meetings(const std::vector<RankRecording>& recordings);

@@ -3,20 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string_view>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/ranks/communicators.h"
 #include "profiler/ranks/joined_edges.h"
 #include "profiler/ranks/joined_trace.h"
 #include "profiler/ranks/rank_tags.h"
-#include "profiler/trace/kernel_names.h"
+#include "profiler/ranks/unmatched_time.h"
 #include "profiler/trace/settle.h"
 
 namespace mptune::profiler {
 namespace {
-
-constexpr std::string_view kMessages = "SendRecv";  // the kernel of sends and receives
 
 // Gives ranks to recordings that do not say theirs. Returns which they are, by recording.
 std::vector<bool> number_recordings(std::vector<RankRecording>& recordings) {
@@ -38,6 +36,16 @@ std::vector<bool> number_recordings(std::vector<RankRecording>& recordings) {
     assumed[r] = true;
   }
   return assumed;
+}
+
+// Between two ranks, the partner of a message is the other one.
+void find_partners(std::vector<RankRecording>& recordings) {
+  if (recordings.size() != 2) return;
+  for (std::size_t r = 0; r < 2; ++r) {
+    if (recordings[r].ranks > 2) return;
+    for (Communication& one : recordings[r].communications)
+      if (one.kind != Communication::Kind::collective && one.peer < 0 && one.members.empty()) one.peer = recordings[1 - r].rank;
+  }
 }
 
 std::vector<int> missing_ranks(const std::vector<RankRecording>& recordings) {
@@ -64,8 +72,9 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
     merged.ranks.push_back({.rank = recordings[r].rank, .rank_assumed = assumed[r], .file = recordings[r].file});
   std::ranges::sort(recordings, {}, &RankRecording::rank);
   std::ranges::sort(merged.ranks, {}, &MergedRank::rank);
-  for (RankRecording& recording : recordings)
-    if (recording.communications.empty()) recording.communications = communications_of_kernels(recording.trace, recordings.size() == 2);
+  find_partners(recordings);
+  add_undescribed(recordings);
+  find_communicators(recordings);
   const Meetings meetings = find_meetings(recordings);
   const std::vector<AlignedClock> clocks = align_clocks(recordings, meetings);
   for (std::size_t r = 0; r < recordings.size(); ++r) {
@@ -83,6 +92,7 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
   merged.missing = missing_ranks(recordings);
   JoinedTrace joined = join_traces(recordings, clocks);
   settle_steps(joined.trace);
+  const Nanoseconds unmatched = unmatched_time(joined, recordings, meetings);
   join_meetings(joined, recordings, meetings);
   settle_lanes(joined.trace);
   tag_ranks(joined.trace);
@@ -90,23 +100,10 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
     joined.trace.quality.unmatched += rank.unmatched;
     joined.trace.quality.cut_off += rank.outside;
   }
+  joined.trace.quality.unmatched_ns += unmatched.count();
   joined.trace.quality.untagged = std::ranges::count(joined.trace.events, -1, &Event::tag);
   merged.trace = std::move(joined.trace);
   return merged;
-}
-
-std::vector<Communication> communications_of_kernels(const Trace& trace, bool two_ranks) {
-  std::vector<Communication> all;
-  for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) {
-    const Event& event = trace.events[as_index(i)];
-    std::string_view name = trace.names[as_index(event.name)];
-    if (event.kind != EventKind::collective || !is_nccl_kernel(name)) continue;
-    name.remove_prefix(std::min(name.find('_'), name.size() - 1) + 1);
-    const std::string operation(name.substr(0, name.find_first_of("_(<")));
-    if (operation.empty() || (operation == kMessages && !two_ranks)) continue;
-    all.push_back({.operation = operation, .group = "", .members = {}, .step = step_at(trace.steps, event.start), .event = i});
-  }
-  return all;
 }
 
 }  // namespace mptune::profiler

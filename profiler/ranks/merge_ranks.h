@@ -46,16 +46,15 @@ struct MergedRanks {
 /// - A computation waits for a communication if its device was idle when that ended.
 /// - Tags: the step; the stage, in the order in which the ranks that exchange messages first receive one; the replica, by lowest rank; in
 ///   place of the micro-batch how many computations between communications the device had before in the step.
-/// - In recordings that describe no communication, NCCL kernels stand for them (communications_of_kernels).
+/// - Of two recordings, a message that does not name its partner goes to the other one.
+/// - NCCL kernels that no description belongs to communicate as well: with whom is found from what the recordings have in common
+///   (communicators.h), or not known.
 /// - Steps that all recordings have; each lasts from its first start to its last end.
 /// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there, `quality.cut_off` those among
-///   them that are not of a step that all recordings have.
+///   them that are not of a step that all recordings have. `quality.unmatched_ns` is the time in the steps that devices spend in kernels of
+///   communications without counterpart, whether a recording is missing or not, and in no computation.
 ///
 /// Throws Error (usage): two recordings of one rank, more than 4096 devices together.
 [[nodiscard]] MergedRanks merge_ranks(std::vector<RankRecording> recordings);
-
-/// Communications of a recording that does not describe them: its NCCL kernels, each of the group of all processes. The kernels of sends
-/// and receives do not name their partner: they are left out but for `two_ranks`, where it is the other one.
-[[nodiscard]] std::vector<Communication> communications_of_kernels(const Trace& trace, bool two_ranks);
 
 }  // namespace mptune::profiler

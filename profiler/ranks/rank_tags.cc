@@ -8,6 +8,7 @@
 
 #include "profiler/base/index.h"
 #include "profiler/ranks/joined_edges.h"
+#include "profiler/ranks/pipeline_ranges.h"
 #include "profiler/trace/settle.h"
 #include "profiler/trace/trace_builder.h"
 
@@ -129,6 +130,7 @@ std::vector<RankStage> stages_of_devices(const Trace& trace) {
 
 void tag_ranks(Trace& trace) {
   Tagger(trace).tag();
+  tag_pipeline_ranges(trace);
 }
 
 }  // namespace mptune::profiler

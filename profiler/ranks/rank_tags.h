@@ -18,7 +18,8 @@ struct RankStage {
 [[nodiscard]] std::vector<RankStage> stages_of_devices(const Trace& trace);
 
 /// Tags all work: step, stage and replica of its device and, in place of the micro-batch, how many pieces of work between communications
-/// the device had in the step before; of communications, how many of its kind.  Requires: events ordered by start, edges.
+/// the device had in the step before; of communications, how many of its kind. Ranges of the program say more (pipeline_ranges.h).
+/// Requires: events ordered by start, edges.
 void tag_ranks(Trace& trace);
 
 }  // namespace mptune::profiler

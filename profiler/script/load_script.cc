@@ -149,7 +149,7 @@ std::vector<std::string> warnings_of(const torch::jit::Module& root, const Model
   std::vector<std::string> warnings;
   if (outside > 0) {
     warnings.push_back(std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") + container +
-                       (outside == 1 ? "' is no part of the model" : "' are no part of the model"));
+                       (outside == 1 ? "' is not a part of the model" : "' are not parts of the model"));
   }
   warnings.emplace_back(kDeprecated);
   return warnings;

@@ -112,7 +112,7 @@ std::optional<std::size_t> bytes_of(const std::vector<std::int64_t>& shape, at::
 /// Where the header begins, and its length.
 std::pair<std::size_t, std::size_t> header_place(std::string_view file, const std::string& path) {
   constexpr std::size_t kVersionEnd = 8;
-  if (file.size() < kVersionEnd + 2 || !file.starts_with(kMagic)) throw Error("the file is no array of NumPy", path, kWriteAgain);
+  if (file.size() < kVersionEnd + 2 || !file.starts_with(kMagic)) throw Error("this is not an array of NumPy", path, kWriteAgain);
   const int major = file[kMagic.size()];
   if (major < 1 || major > 3) throw Error("the file has version " + std::to_string(major) + " of NumPy's format", path, kWriteAgain);
   const std::size_t width = major == 1 ? 2 : 4;
@@ -135,7 +135,7 @@ at::Tensor map_npy_file(const std::string& path) {
   const auto order = value_of(header, "fortran_order");
   if (!order || !order->starts_with("False")) throw Error("the array is in Fortran order", path, kWriteAgain);
   const auto shape = shape_in(header);
-  if (!shape) throw Error("the file's header names no shape", path, kWriteAgain);
+  if (!shape) throw Error("the file's header does not say the shape", path, kWriteAgain);
   const std::size_t data = begin + length;
   const auto bytes = bytes_of(*shape, *type);
   if (!bytes || *bytes > file->bytes().size() - data) throw Error("the file is truncated", path, kWriteAgain);

@@ -74,26 +74,36 @@ double spread(const Samples& samples) {
   return range == 0 ? 0 : range / std::abs(quantile(values, 0.5));
 }
 
-Interval interval95(const Samples& samples) {
+std::optional<Interval> interval95(const Samples& samples) {
   return interval95(values_of(samples));
 }
 
-Interval interval95(std::vector<double> values) {
+std::optional<Interval> interval95(std::vector<double> values) {
   return median_interval(std::move(values), 0.95);
 }
 
-Interval median_interval(std::vector<double> values, double coverage) {
-  require_not_empty(values);
-  std::sort(values.begin(), values.end());
+std::optional<Interval> median_interval(std::vector<double> values, double coverage) {
   const std::size_t count = values.size();
+  if (count < kLeastForInterval) return std::nullopt;
+  std::sort(values.begin(), values.end());
   const std::vector<double> covered = coverages(count);
   std::size_t k = 1;
   while (k + 1 < covered.size() && covered[k + 1] >= coverage) ++k;
-  if (k + 1 >= covered.size() || covered[k] < coverage) return {values.front(), values.back()};
+  if (k + 1 >= covered.size() || covered[k] < coverage) return Interval{values.front(), values.back()};
   const double between = (covered[k] - coverage) / (covered[k] - covered[k + 1]);
   const auto n = static_cast<double>(count), place = static_cast<double>(k);
   const double inwards = (n - place) * between / (place + (n - 2 * place) * between);
-  return {std::lerp(values[k - 1], values[k], inwards), std::lerp(values[count - k], values[count - k - 1], inwards)};
+  return Interval{std::lerp(values[k - 1], values[k], inwards), std::lerp(values[count - k], values[count - k - 1], inwards)};
+}
+
+Interval range_of(const std::vector<double>& values) {
+  require_not_empty(values);
+  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  return {*least, *largest};
+}
+
+Interval range_of(const Samples& samples) {
+  return range_of(values_of(samples));
 }
 
 std::optional<TwoModes> two_modes(const Samples& samples) {

@@ -30,8 +30,8 @@ bool should_stop(const Samples& samples, const StoppingRule& rule) {
   const int count = static_cast<int>(samples.size());
   if (count >= rule.most) return true;
   if (count < rule.least || samples.empty()) return false;
-  const Interval ci95 = interval95(samples);
-  return ci95.high - ci95.low <= rule.relative_width * std::abs(median(samples));
+  const Interval width = interval95(samples).value_or(range_of(samples));
+  return width.high - width.low <= rule.relative_width * std::abs(median(samples));
 }
 
 }  // namespace mptune::profiler

@@ -15,7 +15,7 @@ namespace mptune::profiler {
 struct StoppingRule {
   int least = 3;                 ///< never stop with fewer samples
   int most = 50;                 ///< always stop with this many samples
-  double relative_width = 0.01;  ///< stop when the 95 % interval is no wider than this share of the median
+  double relative_width = 0.01;  ///< stop when the 95 % interval, of few samples their range, is no wider than this share of the median
 };
 
 [[nodiscard]] bool should_stop(const Samples& samples, const StoppingRule& rule);

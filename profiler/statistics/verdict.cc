@@ -13,8 +13,6 @@
 namespace mptune {
 namespace {
 
-constexpr int kLeastSamples = 5;  // of a side
-constexpr int kLeastPairs = 6;    // with fewer, the range of all pairs covers less than 95 %
 constexpr std::array kVerdicts{Verdict::fast, Verdict::slow, Verdict::same, Verdict::ambiguous, Verdict::unknown};
 
 struct Round {
@@ -22,18 +20,28 @@ struct Round {
   std::vector<double> candidate;
 };
 
+/// Times of the rounds that have both.
+struct Pairs {
+  std::vector<double> baseline;
+  std::vector<double> candidate;
+  std::vector<double> ratios;
+};
+
 // A round that holds a side twice (ABBA) gives one pair of medians: linear drift within the round cancels.
-std::vector<double> paired_ratios(const Samples& baseline, const Samples& candidate) {
+Pairs pairs_of(const Samples& baseline, const Samples& candidate) {
   std::map<int, Round> rounds;
   for (const Sample& sample : baseline.values) rounds[sample.round].baseline.push_back(sample.value);
   for (const Sample& sample : candidate.values) rounds[sample.round].candidate.push_back(sample.value);
-  std::vector<double> ratios;
+  Pairs pairs;
   for (const auto& [number, round] : rounds) {
     if (round.baseline.empty() || round.candidate.empty()) continue;
-    const double ratio = median(round.baseline) / median(round.candidate);
-    if (std::isfinite(ratio) && ratio > 0) ratios.push_back(ratio);
+    const double before = median(round.baseline), after = median(round.candidate);
+    if (!std::isfinite(before / after) || before / after <= 0) continue;
+    pairs.baseline.push_back(before);
+    pairs.candidate.push_back(after);
+    pairs.ratios.push_back(before / after);
   }
-  return ratios;
+  return pairs;
 }
 
 enum class Place { below, above, within, across };
@@ -45,9 +53,9 @@ Place place_of(const Interval& ci95, double band) {
   return ci95.high < 1 ? Place::below : Place::across;
 }
 
-std::string explain(const Interval& interval, const std::string& samples, const std::string& place, double percent = 95) {
+std::string explain(const Interval& interval, const std::string& samples, const std::string& place) {
   std::array<char, 80> text{};
-  std::snprintf(text.data(), text.size(), "the %.4g %% interval %.3f to %.3f of ", percent, interval.low, interval.high);
+  std::snprintf(text.data(), text.size(), "the 95 %% interval %.3f to %.3f of ", interval.low, interval.high);
   return text.data() + samples + " " + place;
 }
 
@@ -85,13 +93,49 @@ Verdict verdict_of_speedup(Place place) {
   return Verdict::unknown;
 }
 
+bool is_decided(Verdict verdict) {
+  return verdict == Verdict::fast || verdict == Verdict::slow;
+}
+
+/// Of a speed-up whose interval is known.
+void judge_by_interval(Speedup& speedup) {
+  const Place place = place_of(*speedup.ci95, kSameBand);
+  speedup.verdict = verdict_of_speedup(place);
+  speedup.reason = explain(*speedup.ci95, std::to_string(speedup.pairs) + " pairs", words_of(place, kSameBand));
+  if (is_decided(speedup.verdict)) speedup.error_rate = 0.05;
+}
+
+/// Of a speed-up from too few pairs for an interval.
+void judge_by_order(Speedup& speedup, const Pairs& pairs) {
+  const std::string count = std::to_string(speedup.pairs) + (speedup.pairs == 1 ? " pair" : " pairs");
+  if (speedup.pairs < kLeastPairs) {
+    speedup.reason = "only " + count + "; at least " + std::to_string(kLeastPairs) + " are needed";
+    return;
+  }
+  const Interval before = range_of(pairs.baseline), after = range_of(pairs.candidate);
+  const bool above = before.low > after.high, below = before.high < after.low;
+  if (!above && !below) {
+    speedup.reason = "times of only " + count + " overlap; an interval needs " + std::to_string(kLeastForInterval);
+  } else if (place_of(*speedup.range, kSameBand) == Place::within) {
+    speedup.reason =
+        "only " + count + ", all within " + in_percent(kSameBand) + " of 1; an interval needs " + std::to_string(kLeastForInterval);
+  } else {
+    speedup.verdict = above ? Verdict::fast : Verdict::slow;
+    speedup.error_rate = chance_of_apart(speedup.pairs);
+    std::array<char, 160> text{};
+    std::snprintf(text.data(), text.size(), "%s of %.3f to %.3f, no times of the two overlap; so it is with equal plans in %.2g %%",
+                  count.c_str(), speedup.range->low, speedup.range->high, 100 * *speedup.error_rate);
+    speedup.reason = text.data();
+  }
+}
+
 /// Sets verdict and reason of a ratio by its interval.
 void judge(TimeRatio& ratio, const std::string& samples, double band) {
-  const Place place = place_of(ratio.ci95, band);
-  ratio.reason = explain(ratio.ci95, samples, words_of(place, band));
+  const Place place = place_of(*ratio.ci95, band);
+  ratio.reason = explain(*ratio.ci95, samples, words_of(place, band));
   if (place == Place::above && ratio.estimate < 1 + band) {
     ratio.verdict = Verdict::ambiguous;
-    ratio.reason = explain(ratio.ci95, samples, "lies above 1, but not the ratio beyond " + in_percent(band) + " of it");
+    ratio.reason = explain(*ratio.ci95, samples, "lies above 1, but not the ratio beyond " + in_percent(band) + " of it");
   } else if (place == Place::above) {
     ratio.verdict = Verdict::slow;
   } else {
@@ -162,22 +206,28 @@ Verdict verdict_from(const std::string& text) {
   throw Error("unknown verdict", "'" + text + "'", "use FAST, SLOW, SAME, AMBIGUOUS or UNKNOWN");
 }
 
+// The times of round i have a distribution F_i. All of A lie above all of B with the chance E[prod (1 - F_i(b))], where b is B's largest
+// time and has the distribution prod F_i. With g^n = prod F_i, prod (1 - F_i) <= (1 - g)^n, as log(1 - e^t) is concave. So the chance is at
+// most the integral of (1 - g)^n d(g^n) from 0 to 1, which is 1 / C(2n, n); it is that where all F_i are equal.
+double chance_of_apart(int pairs) {
+  double orders = 1;  // C(2 pairs, pairs)
+  for (int i = 1; i <= pairs; ++i) orders *= static_cast<double>(pairs + i) / i;
+  return std::min(1.0, 2 / orders);
+}
+
 Speedup paired_speedup(const Samples& baseline, const Samples& candidate, double confidence) {
-  const std::vector<double> ratios = paired_ratios(baseline, candidate);
+  const Pairs pairs = pairs_of(baseline, candidate);
   Speedup speedup;
-  speedup.pairs = static_cast<int>(ratios.size());
-  if (!ratios.empty()) {
-    speedup.estimate = median(ratios);
-    speedup.ci95 = interval95(ratios);
+  speedup.pairs = static_cast<int>(pairs.ratios.size());
+  if (speedup.pairs > 0) {
+    speedup.estimate = median(pairs.ratios);
+    speedup.range = range_of(pairs.ratios);
   }
-  if (speedup.pairs < kLeastPairs) {
-    speedup.reason = "only " + std::to_string(speedup.pairs) + " pairs; at least " + std::to_string(kLeastPairs) + " are needed";
-    return speedup;
-  }
-  const Interval judged = median_interval(ratios, confidence);
-  const Place place = place_of(judged, kSameBand);
-  speedup.verdict = verdict_of_speedup(place);
-  speedup.reason = explain(judged, std::to_string(speedup.pairs) + " pairs", words_of(place, kSameBand), 100 * confidence);
+  speedup.ci95 = median_interval(pairs.ratios, confidence);
+  if (speedup.ci95)
+    judge_by_interval(speedup);
+  else
+    judge_by_order(speedup, pairs);
   return speedup;
 }
 
@@ -187,19 +237,23 @@ MedianEstimate estimate(const Samples& samples) {
 
 TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b, double band) {
   require_band(band);
-  for (const MedianEstimate& side : {a, b})
-    if (!(side.ci95.low > 0 && side.ci95.low <= side.median && side.median <= side.ci95.high && std::isfinite(side.ci95.high)))
+  for (const MedianEstimate& side : {a, b}) {
+    const Interval likely = side.ci95.value_or(Interval{side.median, side.median});
+    if (!(likely.low > 0 && likely.low <= side.median && side.median <= likely.high && std::isfinite(likely.high)))
       throw std::invalid_argument("a ratio of times needs positive times");
-  const auto distance = [](double from, double to) { return std::log(to / from); };
+  }
   TimeRatio ratio;
   ratio.estimate = b.median / a.median;
-  ratio.ci95 = {ratio.estimate * std::exp(-std::hypot(distance(b.ci95.low, b.median), distance(a.median, a.ci95.high))),
-                ratio.estimate * std::exp(std::hypot(distance(b.median, b.ci95.high), distance(a.ci95.low, a.median)))};
-  if (const int fewest = std::min(a.samples, b.samples); fewest < kLeastSamples) {
-    ratio.reason = std::string(a.samples <= b.samples ? "A" : "B") + " has only " + std::to_string(fewest) + " of the " +
-                   std::to_string(kLeastSamples) + " samples that are needed";
+  if (!a.ci95 || !b.ci95) {
+    const bool of_a = !a.ci95 && (b.ci95 || a.samples <= b.samples);
+    ratio.reason = std::string(of_a ? "A" : "B") + " has only " + std::to_string(of_a ? a.samples : b.samples) + " of the " +
+                   std::to_string(kLeastForInterval) + " samples that are needed";
     return ratio;
   }
+  const auto distance = [](double from, double to) { return std::log(to / from); };
+  const double below = std::hypot(distance(b.ci95->low, b.median), distance(a.median, a.ci95->high));
+  const double above = std::hypot(distance(b.median, b.ci95->high), distance(a.ci95->low, a.median));
+  ratio.ci95 = Interval{ratio.estimate * std::exp(-below), ratio.estimate * std::exp(above)};
   judge(ratio, std::to_string(a.samples) + " and " + std::to_string(b.samples) + " samples", band);
   return ratio;
 }
@@ -218,7 +272,7 @@ TimeRatio ratio_of_recordings(const std::vector<double>& a, const std::vector<do
   const Interval difference = pooled_difference95(log_a, log_b);
   TimeRatio ratio;
   ratio.estimate = std::exp(std::midpoint(difference.low, difference.high));
-  ratio.ci95 = {std::exp(difference.low), std::exp(difference.high)};
+  ratio.ci95 = Interval{std::exp(difference.low), std::exp(difference.high)};
   judge(ratio, std::to_string(a.size()) + " and " + std::to_string(b.size()) + " recordings", band);
   return ratio;
 }

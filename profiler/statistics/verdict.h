@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,7 +8,7 @@
 
 namespace mptune {
 
-/// Result of comparing two plans.
+/// Result of comparing two plans. Of few pairs, no times of the two overlap where they are told apart.
 enum class Verdict {
   fast,       ///< faster: the interval lies above 1, and not entirely within 2 % of it
   slow,       ///< slower: the interval lies below 1, and not entirely within 2 % of it
@@ -23,23 +24,35 @@ enum class Verdict {
 
 /// Time of a baseline over time of a candidate: above 1 the candidate is faster.
 struct Speedup {
-  double estimate = 1;  ///< median of the paired ratios
-  Interval ci95{1, 1};  ///< of that median
+  double estimate = 1;              ///< median of the paired ratios
+  std::optional<Interval> ci95{};   ///< of that median: it decides the verdict; empty for fewer than kLeastForInterval pairs
+  std::optional<Interval> range{};  ///< least and largest of the paired ratios; empty without any
   int pairs = 0;
   Verdict verdict = Verdict::unknown;
-  std::string reason;  ///< why this verdict, one clause
+  std::optional<double> error_rate{};  ///< of `fast` and `slow`: how often two equal plans get such a verdict, at most
+  std::string reason;                  ///< why this verdict, one clause
   bool operator==(const Speedup&) const = default;
 };
 
-/// Compares samples of the same rounds of one interleaved series. Fewer than 6 pairs: unknown.
+/// How often all `pairs` times of either of two equal plans lie above all of the other, at most: 2 / C(2 pairs, pairs); 1 for no pairs.
+/// Holds where both times of a round have one distribution, whatever that is in the other rounds: drift from round to round only makes it
+/// rarer.
+[[nodiscard]] double chance_of_apart(int pairs);
+
+/// Pairs from which chance_of_apart() is at most 5 %: fewer never have a verdict.
+inline constexpr int kLeastPairs = 4;
+
+/// Compares samples of the same rounds of one interleaved series. From kLeastForInterval pairs on, the interval of their ratios decides.
+/// Of kLeastPairs and more, the plans are told apart where all times of one lie above all of the other. Else: unknown.
 /// Samples without a partner in their round are left out; several of one side in a round (ABBA) count as their median.
-/// `confidence`: of the interval that decides the verdict; that which is returned has 95 %.
+/// `confidence`: of the interval for one comparison by itself. More than 0.95 for a candidate that was chosen as the fastest of several,
+/// so that 95 % remain although it was lucky.
 [[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate, double confidence = 0.95);
 
 /// Median of a measurement, with its confidence interval.
 struct MedianEstimate {
   double median = 0;
-  Interval ci95;
+  std::optional<Interval> ci95{};  ///< empty for fewer than kLeastForInterval samples
   int samples = 0;
   bool operator==(const MedianEstimate&) const = default;
 };
@@ -53,7 +66,7 @@ inline constexpr double kSameBand = 0.02;
 /// above 1 and the estimate is beyond the band; `same` where it lies within the band around 1; else `ambiguous`.
 struct TimeRatio {
   double estimate = 1;
-  Interval ci95{1, 1};
+  std::optional<Interval> ci95{};
   Verdict verdict = Verdict::unknown;
   std::string reason;  ///< why this verdict, one clause
   bool operator==(const TimeRatio&) const = default;
@@ -62,7 +75,7 @@ struct TimeRatio {
 /// Compares medians of two measurements that were not interleaved; drift between them remains in the result. The estimate is the ratio of
 /// the medians.
 /// The interval combines those of the medians by the sum of squared log distances (MOVER by Zou and Donner): it covers at least 95 %.
-/// Fewer than 5 samples on a side: unknown. Requires: positive medians and intervals, band >= 0 (throws std::invalid_argument).
+/// A side without an interval: none, and unknown. Requires: positive medians and intervals, band >= 0 (throws std::invalid_argument).
 [[nodiscard]] TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b, double band = kSameBand);
 
 /// Compares several recordings of each side by their medians: the recordings are the samples, so the interval contains what changes between

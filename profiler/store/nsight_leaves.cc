@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/tables.h"
@@ -14,7 +13,11 @@ namespace {
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr const char* kMemsets = "CUPTI_ACTIVITY_KIND_MEMSET";
-constexpr const char* kLeafTables[] = {kKernels, kCopies, kMemsets, kWaits};
+constexpr const char* kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+constexpr int kProcessColumn = 5;  // of the columns of columns_for
+constexpr const char* kLeafTables[] = {kKernels, kCopies, kMemsets, kGraphs, kWaits};
+// Exports hold rows in any order. This one leaves nothing to chance but rows that are equal.
+constexpr const char* kInOrder = " ORDER BY start, end, deviceId, contextId, streamId, globalPid, correlationId";
 
 // Columns of a table of device work: the common ones, then its own.
 std::vector<std::string> columns_for(const std::string& table) {
@@ -89,7 +92,10 @@ void NsightLeaves::read() {
   read_devices();
   for (const char* table : kLeafTables)
     if (has_table(database_, table)) read_table(table);
+  leave_out_known_graphs();
   leave_out_implausible();
+  cut_overruns();
+  count_ambiguous();
   sort_leaves();
   for (const Leaf& leaf : leaves_) {
     std::vector<std::int16_t>& devices = devices_of_[leaf.call.first];
@@ -103,33 +109,29 @@ void NsightLeaves::read() {
 }
 
 void NsightLeaves::read_devices() {
-  std::set<std::int64_t> ids;
+  std::set<LocalDevice> used;
   for (const char* table : kLeafTables) {
     if (!has_table(database_, table)) continue;
-    Rows rows(database_, std::string("SELECT DISTINCT deviceId FROM ") + table);
-    while (rows.next()) ids.insert(rows.integer(0));
+    Rows rows(database_, "SELECT DISTINCT " + selection(database_, table, {"globalPid", "deviceId"}) + " FROM " + table);
+    while (rows.next()) used.insert({rows.integer_or(0, 0), rows.integer(1)});
   }
-  if (ids.size() > 4096) throw BadContent("more than 4096 devices");
-  for (const std::int64_t id : ids) {
-    devices_[id] = static_cast<std::int16_t>(trace_.devices.size());
-    trace_.devices.push_back({.name = gpu_name(id), .description = "CUDA device"});
-  }
-  if (has_table(database_, "TARGET_INFO_GPU")) describe_devices();
+  devices_ = NsightDevices(database_, used);
+  trace_.devices = devices_.all();
 }
 
-void NsightLeaves::describe_devices() {
-  Rows gpu(database_, "SELECT " + selection(database_, "TARGET_INFO_GPU", {"id", "name", "totalMemory"}) + " FROM TARGET_INFO_GPU");
-  while (gpu.next()) {
-    const int index = device_or_none(gpu, 0);
-    if (index < 0) continue;
-    TraceDevice& device = trace_.devices[as_index(index)];
-    if (!gpu.null(1)) device.description = gpu.text(1);
-    device.memory_bytes = gpu.integer_or(2, 0);
+void NsightLeaves::count_ambiguous() {
+  std::map<std::int16_t, std::vector<ProcessWork>> works;
+  std::set<std::int16_t> unexplained;
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.on_host) continue;
+    works[leaf.event.device].push_back({leaf.call.first, {leaf.event.start, leaf.event.end()}});
+    if (!leaf.is_explained) unexplained.insert(leaf.event.device);
   }
+  for (const std::int16_t device : unexplained) trace_.quality.ambiguous += overlapping_between_processes(works[device]);
 }
 
 void NsightLeaves::read_table(const std::string& table) {
-  Rows rows(database_, "SELECT " + selection(database_, table, columns_for(table)) + " FROM " + table);
+  Rows rows(database_, "SELECT " + selection(database_, table, columns_for(table)) + " FROM " + table + kInOrder);
   while (rows.next()) {
     Leaf leaf;
     const RowTimes times = read_times(rows);
@@ -140,8 +142,10 @@ void NsightLeaves::read_table(const std::string& table) {
     const std::int64_t process = rows.integer_or(5, 0);
     leaf.call = {process, rows.integer_or(6, 0)};
     leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
-    leaf.event.device = devices_.at(rows.integer(2));
+    leaf.event.device = static_cast<std::int16_t>(devices_.index_of({process, rows.integer(2)}));
+    leaf.is_explained = devices_.is_explained({process, rows.integer(2)});
     leaf.on_host = table == kWaits;
+    leaf.whole_graph = table == kGraphs;
     set_kind(table, rows, leaf.event);
     if (const auto fault = times.fault()) {
       note(*fault, leaf, times);
@@ -156,7 +160,7 @@ void NsightLeaves::read_table(const std::string& table) {
 void NsightLeaves::read_overhead(const std::string& table, const std::string& condition) {
   if (!has_table(database_, table)) return;
   Rows rows(database_, "SELECT " + selection(database_, table, {"start", "end", "globalTid", "nameId", "overheadType"}) + " FROM " + table +
-                           " WHERE " + condition);
+                           " WHERE " + condition + " ORDER BY start, end, globalTid, nameId");
   while (rows.next()) {
     Leaf leaf;
     const RowTimes times = read_times(rows);
@@ -180,58 +184,6 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
       leaves_.push_back(leaf);
     }
   }
-}
-
-// Copies of unified memory run beside each other, so none is too long.
-void NsightLeaves::leave_out_implausible() {
-  std::map<StreamKey, int> streams;
-  std::vector<TimedRecord> records;
-  for (const Leaf& leaf : leaves_) {
-    TimedRecord record{.start = leaf.event.start, .end = leaf.event.end(), .call = leaf.call.second};
-    const bool in_order = !leaf.on_host && is_launched(trace_, leaf.event);
-    if (in_order) record.stream = streams.try_emplace(leaf.stream, static_cast<int>(streams.size())).first->second;
-    records.push_back(record);
-  }
-  if (!records.empty()) middle_ = middle_start(records);
-  const TimeFaults faults = implausible_times(records, {}, Nanoseconds{0}, [this] { return span_of_host(); });
-  if (faults.empty()) return;
-  std::vector<bool> wrong(leaves_.size(), false);
-  for (const auto& [index, fault] : faults) {
-    const Leaf& leaf = leaves_[index];
-    wrong[index] = true;
-    note(fault, leaf, {leaf.event.start.count(), leaf.event.end().count()});
-  }
-  std::size_t next = 0;
-  std::erase_if(leaves_, [&](const Leaf&) { return wrong[next++]; });
-}
-
-void NsightLeaves::note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times) {
-  const std::string name = trace_.names[as_index(leaf.event.name)];
-  const bool kernel = leaf.event.kind == EventKind::kernel || leaf.event.kind == EventKind::collective;
-  note_implausible(trace_,
-                   {.fault = fault,
-                    .what = kernel ? "kernel '" + name + "'" : name,
-                    .where = trace_.devices[as_index(leaf.event.device)].name + ", stream " + std::to_string(std::get<2>(leaf.stream)),
-                    .times = times.text()});
-}
-
-// From the first to the last call or range that lies near the work. Requires: middle_.
-TimeInterval NsightLeaves::span_of_host() {
-  TimeInterval span;
-  bool found = false;
-  const std::string least = std::to_string((*middle_ - kLongestRecording).count());
-  const std::string most = std::to_string((*middle_ + kLongestRecording).count());
-  for (const char* table : {"CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"}) {
-    const std::set<std::string> columns = columns_of(database_, table);
-    if (!columns.contains("start") || !columns.contains("end")) continue;
-    Rows rows(database_, std::string("SELECT min(start), max(end) FROM ") + table + " WHERE start >= " + least + " AND end <= " + most +
-                             " AND start <= end AND end != 0");
-    if (!rows.next() || rows.null(0)) continue;
-    const TimeInterval here{Nanoseconds{rows.integer(0)}, Nanoseconds{rows.integer(1)}};
-    span = found ? TimeInterval{std::min(span.start, here.start), std::max(span.end, here.end)} : here;
-    found = true;
-  }
-  return span;
 }
 
 void NsightLeaves::sort_leaves() {
@@ -259,8 +211,7 @@ void NsightLeaves::place_leaves() {
 }
 
 int NsightLeaves::device_or_none(Rows& rows, int column) const {
-  const auto found = devices_.find(rows.integer_or(column, -1));
-  return found == devices_.end() ? -1 : found->second;
+  return rows.null(column) ? -1 : devices_.index_of({rows.integer_or(kProcessColumn, 0), rows.integer(column)});
 }
 
 std::int32_t NsightLeaves::add_copy(Rows& rows, int device) {
@@ -304,6 +255,9 @@ void NsightLeaves::set_kind(const std::string& table, Rows& rows, Event& event) 
     event.kind = EventKind::copy;
     event.detail = add_copy(rows, event.device);
     event.name = names_.of(trace_.copies[as_index(event.detail)].unified ? kUnifiedCopyName : "copy");
+  } else if (table == kGraphs) {
+    event.kind = EventKind::kernel;
+    event.name = names_.of(kWholeGraphName);
   } else {
     event.kind = table == kMemsets ? EventKind::memset : EventKind::sync;
     event.name = names_.of(to_string(event.kind));

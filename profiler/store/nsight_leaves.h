@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/store/nsight_devices.h"
 #include "profiler/store/rows.h"
 #include "profiler/trace/plausible_times.h"
 #include "profiler/trace/stream_lanes.h"
@@ -22,6 +23,9 @@ namespace mptune::profiler {
 
 /// Table of waits of streams and host threads.
 inline constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+
+/// Table of calls of CUDA.
+inline constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
 /// The process part of a globalTid or globalPid.
 inline constexpr std::int64_t kProcessBits = ~std::int64_t{0xFFFFFF};
@@ -84,8 +88,9 @@ class NsightLeaves {
  public:
   NsightLeaves(SQLite::Database& database, NsightNames& names, Trace& trace) : database_(database), names_(names), trace_(trace) {}
 
-  /// Reads devices, kernels, copies, memsets, waits and the profiler's own work into events sorted by start. What has implausible times
-  /// (plausible_times.h) is noted in the trace and left out.
+  /// Reads devices, kernels, copies, memsets, graphs recorded as a whole, waits and the profiler's own work into events sorted by start,
+  /// whatever the order of the rows. What has implausible times (plausible_times.h) is noted in the trace and left out; what overruns the
+  /// next record of its stream and can't be right (overruns.h) is noted and cut there.
   void read();
 
   /// False for times far from those of the device work.
@@ -108,18 +113,25 @@ class NsightLeaves {
     Correlation call;
     StreamKey stream;
     bool on_host = false;
+    bool whole_graph = false;
+    bool is_explained = true;  ///< the file says which GPU its device is
 
     [[nodiscard]] Lanes::OfDevice lanes() const { return {event.device, {stream, on_host}}; }
   };
 
   void read_devices();
-  void describe_devices();
   void read_table(const std::string& table);
   void read_overhead(const std::string& table, const std::string& condition);
+  void leave_out_known_graphs();
+  [[nodiscard]] std::vector<TimedRecord> timed() const;
   void leave_out_implausible();
-  void note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times);
+  void cut_overruns();
+  [[nodiscard]] std::map<Correlation, int> names_of_calls();
+  void note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times, const std::string& more = "");
   [[nodiscard]] TimeInterval span_of_host();
   void sort_leaves();
+  /// Work of several processes under one number of a device that the file does not explain.
+  void count_ambiguous();
   void place_leaves();
   [[nodiscard]] int device_or_none(Rows& rows, int column) const;
   [[nodiscard]] std::int32_t add_copy(Rows& rows, int device);
@@ -131,7 +143,7 @@ class NsightLeaves {
   Trace& trace_;
   std::vector<Leaf> leaves_;
   std::optional<Nanoseconds> middle_;  // median start of the work, if there is any
-  std::map<std::int64_t, std::int16_t> devices_;
+  NsightDevices devices_;
   std::vector<StartedBy> started_;  // sorted
   std::map<StreamKey, std::vector<StartedBy>> streams_;
   std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // by process, in the order of their first work

@@ -25,7 +25,7 @@ StreamKey stream_of(Rows& rows) {
 
 EventRecords read_records(SQLite::Database& database) {
   EventRecords records;
-  Rows rows(database, query(database, kRecords));
+  Rows rows(database, query(database, kRecords) + " ORDER BY globalPid, contextId, streamId, correlationId");
   while (rows.next())
     if (!rows.null(3) && !rows.null(4)) records[{rows.integer_or(0, 0), rows.integer(4), rows.integer(3)}] = stream_of(rows);
   return records;
@@ -48,7 +48,8 @@ void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Tra
   if (!has_table(database, kWaits) || !has_table(database, kRecords)) return;
   if (!columns_of(database, kWaits).contains("syncType")) return;
   const EventRecords records = read_records(database);
-  Rows rows(database, query(database, kWaits) + " WHERE syncType = " + std::to_string(kStreamWait));
+  Rows rows(database,
+            query(database, kWaits) + " WHERE syncType = " + std::to_string(kStreamWait) + " ORDER BY correlationId, contextId, streamId");
   while (rows.next()) {
     if (rows.null(3) || rows.null(4)) continue;
     const std::int64_t process = rows.integer_or(0, 0);

@@ -49,22 +49,22 @@ void require_below_limit(const std::vector<Value>& values, std::size_t most, con
 
 void write_head(SQLite::Database& database, const Profile& profile) {
   const Fingerprint& fingerprint = profile.fingerprint;
-  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")(
+  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")(
       profile.model, profile.input, profile.batch, profile.optimizer_state_factor, profile.co_running_slowdown, fingerprint.model,
-      fingerprint.input, fingerprint.libtorch, fingerprint.cuda, name_of(profile.precision));
+      fingerprint.input, fingerprint.libtorch, fingerprint.cuda, name_of(profile.precision), profile.target_bytes_per_sample);
   int row = 0;
   Insert device(database, "INSERT INTO MPTUNE_FINGERPRINT_DEVICE VALUES (?, ?)");
   for (const std::string& name : fingerprint.devices) device(row++, name);
 }
 
 void write_layers(SQLite::Database& database, const Profile& profile) {
-  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Insert module(database, "INSERT INTO MPTUNE_MODULE VALUES (?, ?, ?)");
   int row = 0;
   int module_row = 0;
   for (const ProfileLayer& l : profile.layers) {
     layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics, l.unsplit_bytes, l.unsplit_share,
-          l.written_buffer);
+          l.written_buffer, l.parameter_tensors);
     for (const std::string& name : l.modules) module(module_row++, row, name);
     ++row;
   }
@@ -92,19 +92,19 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
     device(row++, d.name, d.device_class, d.memory_bytes);
   }
   row = 0;
-  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Insert point(database, "INSERT INTO MPTUNE_LINK_POINT VALUES (?, ?, ?, ?)");
   int point_row = 0;
   for (const LinkCost& l : profile.links) {
     for (const LinkPoint& p : l.curve) point(point_row++, row, p.bytes, p.seconds);
-    link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium, l.sender_copies);
+    link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium, l.sender_copies, l.communicator_bytes, l.tensor_s);
   }
   row = 0;
-  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (const DeviceClass& c : profile.classes)
     device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte,
                  c.allocator_reserve, static_cast<int>(c.variant.memory_format), c.variant.replaces_slow_kernels, c.variant_of,
-                 c.variant.threads);
+                 c.variant.threads, c.library_bytes);
 }
 
 void write_operators(SQLite::Database& database, const Profile& profile) {
@@ -146,10 +146,11 @@ class CostWriter {
 
 void read_head(SQLite::Database& database, Profile& profile) {
   const std::string precision = has_column(database, "MPTUNE_PROFILE", "precision") ? "precision" : "'float32'";
+  const std::string target = has_column(database, "MPTUNE_PROFILE", "target_bytes_per_sample") ? "target_bytes_per_sample" : "0";
   Rows head(database,
             "SELECT model, input, batch, optimizer_state_factor, co_running_slowdown, fingerprint_model, fingerprint_input, "
             "fingerprint_libtorch, fingerprint_cuda, " +
-                precision + " FROM MPTUNE_PROFILE");
+                precision + ", " + target + " FROM MPTUNE_PROFILE");
   if (!head.next()) throw BadContent("MPTUNE_PROFILE has no row");
   profile.model = head.text(0);
   profile.input = head.text(1);
@@ -160,6 +161,7 @@ void read_head(SQLite::Database& database, Profile& profile) {
   const auto known = precision_of(head.text(9));
   if (!known) throw BadContent("the precision of the profile is not known");
   profile.precision = *known;
+  profile.target_bytes_per_sample = count(head, 10, "the size of a target");
   Rows device(database, "SELECT name FROM MPTUNE_FINGERPRINT_DEVICE ORDER BY position");
   while (device.next()) profile.fingerprint.devices.push_back(device.text(0));
 }
@@ -192,9 +194,10 @@ void read_tied_parameters(SQLite::Database& database, Profile& profile) {
 void read_layers(SQLite::Database& database, Profile& profile) {
   const bool unsplit = has_column(database, "MPTUNE_LAYER", "unsplit_bytes");
   const bool written = has_column(database, "MPTUNE_LAYER", "written_buffer");
+  const bool tensors = has_column(database, "MPTUNE_LAYER", "parameter_tensors");
   Rows layer(database, std::string("SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics, ") +
                            (unsplit ? "unsplit_bytes, unsplit_share" : "0, 0.0") + (written ? ", written_buffer" : ", ''") +
-                           " FROM MPTUNE_LAYER ORDER BY layer");
+                           (tensors ? ", parameter_tensors" : ", 0") + " FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
     require_below_limit(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
@@ -206,7 +209,8 @@ void read_layers(SQLite::Database& database, Profile& profile) {
                               .batch_statistics = layer.integer(5) != 0,
                               .unsplit_bytes = count(layer, 6, "the size of what a layer's backward does not split"),
                               .unsplit_share = quantity(layer, 7, "the share that a layer's backward does not split", 1),
-                              .written_buffer = layer.text(8)});
+                              .written_buffer = layer.text(8),
+                              .parameter_tensors = static_cast<int>(count(layer, 9, "a layer's number of parameters", kMostSamples))});
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
@@ -251,8 +255,9 @@ void read_classes(SQLite::Database& database, Profile& profile) {
   const std::string variant = variants ? "memory_format, replaces_slow_kernels, variant_of" : "0, 0, -1";
   const std::string threads = has_column(database, "MPTUNE_DEVICE_CLASS", "threads") ? "threads" : "0";
   const std::string reserve = has_column(database, "MPTUNE_DEVICE_CLASS", "allocator_reserve") ? "allocator_reserve" : "0.0";
+  const std::string libraries = has_column(database, "MPTUNE_DEVICE_CLASS", "library_bytes") ? "library_bytes" : "0";
   Rows rows(database, "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte, " + reserve +
-                          ", " + variant + ", " + threads + " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+                          ", " + variant + ", " + threads + ", " + libraries + " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
   std::size_t in_all = 0;
   while (rows.next()) {
     require_below_limit(profile.classes, kMostDevices, "device classes");
@@ -271,6 +276,7 @@ void read_classes(SQLite::Database& database, Profile& profile) {
     c.allocator_reserve = quantity(rows, 6, "the allocator's reserve", kMostFactor);
     c.variant = read_variant(rows, 7);
     c.variant_of = rows.as<int>(9);
+    c.library_bytes = count(rows, 11, "the memory that libraries keep", kMostMemoryBytes);
   }
   check_variants(profile.classes);
 }
@@ -303,8 +309,10 @@ void read_machine(SQLite::Database& database, Profile& profile) {
   read_host_copies(database, profile);
   const std::string medium = has_column(database, "MPTUNE_LINK", "medium") ? "medium" : "-1";
   const std::string sender_copies = has_column(database, "MPTUNE_LINK", "sender_copies") ? "sender_copies" : "0";
-  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + ", " + sender_copies +
-                          " FROM MPTUNE_LINK ORDER BY link");
+  const std::string communicator = has_column(database, "MPTUNE_LINK", "communicator_bytes") ? "communicator_bytes" : "0";
+  const std::string tensor = has_column(database, "MPTUNE_LINK", "tensor_s") ? "tensor_s" : "0.0";
+  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + ", " + sender_copies + ", " + communicator +
+                          ", " + tensor + " FROM MPTUNE_LINK ORDER BY link");
   while (link.next()) {
     (void)at(profile.devices, link.integer(0), "the device of a link");
     (void)at(profile.devices, link.integer(1), "the device of a link");
@@ -314,7 +322,9 @@ void read_machine(SQLite::Database& database, Profile& profile) {
                              quantity(link, 3, "the speed of a link", kMostBytesPerSecond),
                              {},
                              link.as<int>(4),
-                             link.integer(5) != 0});
+                             link.integer(5) != 0,
+                             quantity(link, 7, "the time of a further tensor"),
+                             count(link, 6, "the buffers of a link", kMostMemoryBytes)});
   }
   if (!has_table(database, "MPTUNE_LINK_POINT")) return;
   Rows point(database, "SELECT link, bytes, seconds FROM MPTUNE_LINK_POINT ORDER BY point");

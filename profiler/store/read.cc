@@ -8,6 +8,8 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/store/rows.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/store.h"
@@ -49,7 +51,7 @@ void refuse_views(SQLite::Database& database) {
       database,
       "SELECT name FROM sqlite_master WHERE (type = 'view' OR type = 'table' AND sql LIKE 'CREATE VIRTUAL%') AND "
       "(name LIKE 'MPTUNE\\_%' ESCAPE '\\' OR name LIKE 'CUPTI\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE "
-      "'\\' OR upper(name) IN ('STRINGIDS', 'NVTX_EVENTS', 'PROFILER_OVERHEAD', 'META_DATA_EXPORT', "
+      "'\\' OR upper(name) IN ('STRINGIDS', 'NVTX_EVENTS', 'DIAGNOSTIC_EVENT', 'PROFILER_OVERHEAD', 'META_DATA_EXPORT', "
       "'EXPORT_META_DATA'))");
   if (query.executeStep()) throw BadContent("the table " + query.getColumn(0).getString() + " is a view");
 }
@@ -101,22 +103,54 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
   return recording;
 }
 
-bool is_nsight(SQLite::Database& database) {
-  SQLite::Statement query(database,
-                          "SELECT 1 FROM sqlite_master WHERE type = 'table' AND (name LIKE 'CUPTI\\_ACTIVITY\\_KIND\\_%' ESCAPE '\\' OR "
-                          "upper(name) = 'NVTX_EVENTS')");
-  return query.executeStep();
+bool has_any(SQLite::Database& database, const std::string& condition) {
+  return SQLite::Statement(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND (" + condition + ")").executeStep();
 }
 
-Recording read_database(const fs::path& path) {
+// An export lacks the tables of what it did not record.
+bool is_nsight(SQLite::Database& database) {
+  return has_any(database,
+                 "name LIKE 'CUPTI\\_ACTIVITY\\_KIND\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE '\\' OR upper(name) IN "
+                 "('NVTX_EVENTS', 'OSRT_API', 'META_DATA_EXPORT', "
+                 "'EXPORT_META_DATA', 'META_DATA_CAPTURE')");
+}
+
+// Says which other profiler wrote a database, where its tables do.
+[[noreturn]] void refuse_unknown(SQLite::Database& database, const std::string& path) {
+  const char* record = "record with torch.profiler and give its Kineto trace";
+  if (has_any(database, "name LIKE 'rocpd\\_%' ESCAPE '\\'"))
+    throw Error("it is a database of AMD's rocprofiler (rocpd), which is not read", path, record);
+  if (has_any(database, "name = 'STRING_IDS'") && has_any(database, "name IN ('TASK', 'CANN_API', 'COMPUTE_TASK_INFO', 'NPU_INFO')"))
+    throw Error("it is a database of Ascend's profiler (msprof, MSPTI), which is not read", path, record);
+  throw BadContent("neither mptune nor Nsight Systems wrote it");
+}
+
+// What the export itself says, the gravest first: why nothing was recorded, as a rule.
+std::string diagnosis_of(SQLite::Database& database) {
+  if (!has_column(database, "DIAGNOSTIC_EVENT", "severity") || !has_column(database, "DIAGNOSTIC_EVENT", "text")) return "";
+  Rows rows(database,
+            "SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3) AND text IS NOT NULL ORDER BY severity DESC, timestamp LIMIT 1");
+  return rows.next() ? ": '" + printable(rows.text(0)) + "'" : "";
+}
+
+// A trace of calls and ranges alone may be joined with others; one of nothing is of no use.
+void require_rows(SQLite::Database& database, const Trace& trace, const std::string& path) {
+  if (!trace.events.empty() || !trace.launches.empty() || !trace.ranges.empty() || trace.quality != TraceQuality{}) return;
+  throw Error("the export of Nsight Systems holds no rows of CUDA" + diagnosis_of(database), path,
+              "record the process that uses the GPUs, with nsys profile --trace=cuda,nvtx");
+}
+
+// `given`: the path as the user gave it, for messages.
+Recording read_database(const fs::path& path, const std::string& given) {
   SQLite::Database database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, 2000);
   const WorkLimit limit(database, fs::file_size(path));
   database.exec("PRAGMA trusted_schema = OFF");
   refuse_views(database);
   if (has_table(database, "MPTUNE_META")) return read_own(database, path.string());
-  if (!is_nsight(database)) throw BadContent("neither mptune nor Nsight Systems wrote it");
+  if (!is_nsight(database)) refuse_unknown(database, given);
   Recording recording;
   recording.trace = read_nsight(database);
+  require_rows(database, *recording.trace, given);
   return recording;
 }
 
@@ -128,6 +162,8 @@ Recording read_database(const fs::path& path) {
     case SQLITE_INTERRUPT:
       throw Error("the file is truncated or damaged", path, "record or copy it again");
     case SQLITE_CANTOPEN:
+      require_path_for_sqlite(path);
+      [[fallthrough]];
     case SQLITE_PERM:
     case SQLITE_AUTH:
       throw Error("the file cannot be opened", path, "check its permissions");
@@ -150,7 +186,7 @@ Recording read_recording(const std::string& path) {
   if (!fs::is_regular_file(status)) throw Error("this is not a file", path, kRemedy);
   require_whole_file(path);
   try {
-    return read_database(fs::absolute(path));
+    return read_database(fs::absolute(path), path);
   } catch (const BadContent& fault) {
     throw Error(std::string("the file cannot be used: ") + fault.what(), path, kRemedy);
   } catch (const SQLite::Exception& failure) {

@@ -10,8 +10,6 @@
 namespace mptune::profiler {
 namespace {
 
-constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
-
 // Schema 3 renamed the meta table. A file without a version is accepted; missing tables and columns are tolerated.
 void require_known_version(SQLite::Database& database) {
   constexpr int kNewestMajor = 3;
@@ -52,7 +50,7 @@ class NsightReader {
     std::vector<bool> has_launch(trace_.events.size(), false);
     if (has_table(database_, kCalls)) {
       Rows rows(database_, "SELECT " + selection(database_, kCalls, {"start", "end", "globalTid", "correlationId", "nameId"}) + " FROM " +
-                               kCalls + " ORDER BY start");
+                               kCalls + " ORDER BY start, end, globalTid, correlationId");
       while (rows.next())
         if (!rows.null(2)) read_call(rows, has_launch);
     }
@@ -107,7 +105,7 @@ class NsightReader {
     const auto started = leaves_.started_by(call);
     for (const StartedBy& one : started) {
       const Event& event = trace_.events[as_index(one.event)];
-      if (event.start >= launch.start) has_launch[as_index(one.event)] = true;
+      if (event.start + kMostClockSkew >= launch.start) has_launch[as_index(one.event)] = true;
     }
     if (!started.empty()) {
       launch.event = started.front().event;
@@ -124,8 +122,10 @@ class NsightReader {
 
   void read_ranges() {
     // 59 and 60 are push/pop and start/end ranges as recorded, 70 and 71 the same as imported from NVTXT.
-    Rows rows(database_, "SELECT " + selection(database_, "NVTX_EVENTS", {"start", "end", "globalTid", "text", "textId"}) +
-                             " FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND end IS NOT NULL ORDER BY start, end DESC");
+    Rows rows(
+        database_,
+        "SELECT " + selection(database_, "NVTX_EVENTS", {"start", "end", "globalTid", "text", "textId"}) +
+            " FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND end IS NOT NULL ORDER BY start, end DESC, globalTid, text, textId");
     while (rows.next()) {
       Event range;
       const RowTimes times = read_times(rows);

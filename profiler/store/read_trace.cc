@@ -139,15 +139,31 @@ void read_names(SQLite::Database& database, Trace& trace) {
 }
 
 void read_quality(SQLite::Database& database, int minor, Trace& trace) {
-  const std::string newer = minor >= 4 ? ", zero_stamped, unmatched, cut_off" : minor >= 1 ? ", zero_stamped, unmatched, 0" : ", 0, 0, 0";
+  const std::string newer = minor >= 5   ? ", zero_stamped, unmatched, cut_off, ambiguous, unmatched_ns"
+                            : minor >= 4 ? ", zero_stamped, unmatched, cut_off, 0, 0"
+                            : minor >= 1 ? ", zero_stamped, unmatched, 0, 0, 0"
+                                         : ", 0, 0, 0, 0, 0";
   Rows quality(database, "SELECT dropped, untagged, out_of_window" + newer + " FROM MPTUNE_QUALITY");
   if (!quality.next()) throw BadContent("MPTUNE_QUALITY has no row");
-  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3), quality.integer(4), quality.integer(5)};
+  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3),
+                   quality.integer(4), quality.integer(5), quality.integer(6), quality.integer(7)};
+}
+
+// Files of earlier versions have none.
+void read_device_peaks(SQLite::Database& database, std::vector<TraceDevice>& devices) {
+  if (!has_table(database, "MPTUNE_DEVICE_PEAK")) return;
+  Rows peak(database, "SELECT device, peak_bytes FROM MPTUNE_DEVICE_PEAK ORDER BY 1");
+  while (peak.next()) {
+    const auto device = peak.as<std::int32_t>(0);
+    if (device < 0 || as_index(device) >= devices.size()) throw BadContent("a peak has a device that does not exist");
+    devices[as_index(device)].peak_bytes = peak.integer(1);
+  }
 }
 
 void read_who(SQLite::Database& database, Trace& trace) {
   Numbered device(database, "SELECT device, name, description, cores, memory_bytes FROM MPTUNE_DEVICE ORDER BY 1");
   while (device.next()) trace.devices.push_back({device.text(1), device.text(2), device.as<int>(3), device.integer(4)});
+  read_device_peaks(database, trace.devices);
   Numbered thread(database, "SELECT thread, name FROM MPTUNE_THREAD ORDER BY 1");
   while (thread.next()) trace.threads.push_back(thread.text(1));
   Numbered tag(database, "SELECT tag, step, stage, microbatch, layer, replica FROM MPTUNE_TAG ORDER BY 1");

@@ -11,7 +11,7 @@ extern const char* const kSchemaSql;
 
 /// Version of the MPTUNE_ tables. Readers refuse a newer major version. A newer minor version only adds tables or columns.
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 4;
+inline constexpr int kSchemaMinor = 5;
 
 /// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`. Always VM 1, and process 1 for rank 0, 2 for rank 1, so that
 /// files do not identify the machine.

@@ -254,6 +254,7 @@ CREATE TABLE MPTUNE_OVERHEAD (step_off_s REAL NOT NULL, step_on_s REAL NOT NULL)
 CREATE TABLE MPTUNE_WHAT (what INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, compute INTEGER NOT NULL);
 CREATE TABLE MPTUNE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, cores INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL);
+CREATE TABLE MPTUNE_DEVICE_PEAK (device INTEGER NOT NULL PRIMARY KEY, peak_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_THREAD (thread INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, globalTid INTEGER NOT NULL);
 CREATE TABLE MPTUNE_TAG (tag INTEGER NOT NULL PRIMARY KEY, step INTEGER NOT NULL, stage INTEGER NOT NULL, microbatch INTEGER NOT NULL,
   layer INTEGER NOT NULL, replica INTEGER NOT NULL);
@@ -270,7 +271,8 @@ CREATE TABLE MPTUNE_EDGE (edge INTEGER NOT NULL PRIMARY KEY, producer INTEGER NO
 CREATE TABLE MPTUNE_MEMORY (sample INTEGER NOT NULL PRIMARY KEY, time INTEGER NOT NULL, device INTEGER NOT NULL, current_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_STEP (position INTEGER NOT NULL PRIMARY KEY, step INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL);
 CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL, out_of_window INTEGER NOT NULL,
-  zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL, cut_off INTEGER NOT NULL);
+  zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL, cut_off INTEGER NOT NULL,
+  ambiguous INTEGER NOT NULL, unmatched_ns INTEGER NOT NULL);
 
 -- The profile: costs of layers and links. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL without samples.
 -- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, with
@@ -279,12 +281,12 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
 -- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured. fused_share is NULL where it is unknown.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
-  fingerprint_cuda TEXT NOT NULL, precision TEXT NOT NULL);
+  fingerprint_cuda TEXT NOT NULL, precision TEXT NOT NULL, target_bytes_per_sample INTEGER NOT NULL);
 CREATE TABLE MPTUNE_FINGERPRINT_DEVICE (position INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER (layer INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, parameters INTEGER NOT NULL,
   parameters_bytes INTEGER NOT NULL, buffers_bytes INTEGER NOT NULL, batch_statistics INTEGER NOT NULL, unsplit_bytes INTEGER NOT NULL,
   unsplit_share REAL NOT NULL,
-  written_buffer TEXT NOT NULL);
+  written_buffer TEXT NOT NULL, parameter_tensors INTEGER NOT NULL);
 CREATE TABLE MPTUNE_MODULE (position INTEGER NOT NULL PRIMARY KEY, layer INTEGER NOT NULL, module TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER_EDGE (edge INTEGER NOT NULL PRIMARY KEY, from_layer INTEGER NOT NULL, to_layer INTEGER NOT NULL,
   bytes_per_sample INTEGER NOT NULL, fixed_bytes INTEGER NOT NULL, needs_gradient INTEGER NOT NULL, several_readers INTEGER NOT NULL);
@@ -294,14 +296,15 @@ CREATE TABLE MPTUNE_FORBIDDEN_CUT (position INTEGER NOT NULL PRIMARY KEY, layer 
 CREATE TABLE MPTUNE_DEVICE_CLASS (class INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, layers INTEGER NOT NULL, action_seconds REAL NOT NULL,
   step_seconds REAL NOT NULL, optimizer_seconds_per_byte REAL NOT NULL, reduce_seconds_per_byte REAL NOT NULL,
   allocator_reserve REAL NOT NULL, memory_format INTEGER NOT NULL, replaces_slow_kernels INTEGER NOT NULL, variant_of INTEGER NOT NULL,
-  threads INTEGER NOT NULL);
+  threads INTEGER NOT NULL, library_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_PROFILE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, class INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_HOST_COPIES (device INTEGER NOT NULL PRIMARY KEY, to_latency_s REAL NOT NULL, to_bytes_per_second REAL NOT NULL,
   to_by_device INTEGER NOT NULL, to_device_seconds_per_byte REAL NOT NULL, from_latency_s REAL NOT NULL,
   from_bytes_per_second REAL NOT NULL, from_by_device INTEGER NOT NULL, from_device_seconds_per_byte REAL NOT NULL);
 CREATE TABLE MPTUNE_LINK (link INTEGER NOT NULL PRIMARY KEY, source INTEGER NOT NULL, destination INTEGER NOT NULL, latency_s REAL NOT NULL,
-  bytes_per_second REAL NOT NULL, medium INTEGER NOT NULL, sender_copies INTEGER NOT NULL);
+  bytes_per_second REAL NOT NULL, medium INTEGER NOT NULL, sender_copies INTEGER NOT NULL, communicator_bytes INTEGER NOT NULL,
+  tensor_s REAL NOT NULL);
 CREATE TABLE MPTUNE_LINK_POINT (point INTEGER NOT NULL PRIMARY KEY, link INTEGER NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL);
 CREATE TABLE MPTUNE_LAYER_COST (cost INTEGER NOT NULL PRIMARY KEY, class INTEGER NOT NULL, layer INTEGER NOT NULL, samples INTEGER NOT NULL,
   forward_s REAL, backward_s REAL, output_bytes INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, workspace_bytes INTEGER NOT NULL,

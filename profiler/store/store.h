@@ -30,16 +30,19 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// An Nsight Systems export becomes a trace without tags and without a profile:
 /// - Kernels, copies, memsets, synchronisation and the profiler's own work become events sorted by start, kernels with their details.
 ///   Kernels are EventKind::kernel, NCCL's EventKind::collective. The profiler's own work counts on every device of its process.
+/// - A CUDA graph recorded as a whole (CUPTI_ACTIVITY_KIND_GRAPH_TRACE) is one kernel named kWholeGraphName; it is left out where its nodes
+///   are recorded. Rows may be in any order.
 /// - Streams become lanes (StreamLanes). Waits are timed on the host and get lanes of their own where they overlap the stream's work.
 /// - API calls become launches; event is -1 for calls that launched nothing.
 /// - A stream's wait for an event becomes an event_wait edge from the last work before the event's record to the next after the wait.
 /// - NVTX ranges become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
-/// - Work and calls with times that can't be right (plausible_times.h) are named in `implausible` and left out, as are such ranges.
+/// - Work and calls with times that can't be right (plausible_times.h) are named in `implausible` and left out, as are such ranges;
+///   work that overruns the next of its stream (overruns.h) is named and cut there.
 /// - `quality` counts rows without times (zero_stamped), rows left out (dropped), and device work without a launch or
-///   earlier than it (unmatched). Copies of unified memory have none. Work launched before the first recorded call of its process was
-///   launched before the recording (cut_off).
+///   earlier than it by more than kMostClockSkew (unmatched). Copies of unified memory have none. Work launched before the first recorded
+///   call of its process was launched before the recording (cut_off).
 /// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types, sizes or counts out of range,
-/// edges that form a cycle, steps that overlap.
+/// edges that form a cycle, steps that overlap, an export without any row of CUDA or NVTX.
 [[nodiscard]] Recording read_recording(const std::string& path);
 
 }  // namespace mptune::profiler

@@ -105,11 +105,14 @@ std::string fault_of_sizes(const Trace& trace) {
     if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample is negative or too large";
   }
   for (const TraceDevice& device : trace.devices)
-    if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes)
+    if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes || device.peak_bytes < 0 ||
+        device.peak_bytes > kMostBytes)
       return "a device's cores or memory are negative or too large";
   const TraceQuality& lost = trace.quality;
-  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched, lost.cut_off})
+  for (const std::int64_t count :
+       {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched, lost.cut_off, lost.ambiguous})
     if (count < 0 || count > kMostLosses) return "a count of losses is negative or too large";
+  if (lost.unmatched_ns < 0) return "the time of communications without counterpart is negative";
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/store/rows.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/store.h"
@@ -78,6 +79,8 @@ void write_database(const Recording& recording, const fs::path& path) {
     case SQLITE_FULL:
       throw write_error(path, ENOSPC);
     case SQLITE_CANTOPEN:
+      require_path_for_sqlite(path);
+      [[fallthrough]];
     case SQLITE_READONLY:
     case SQLITE_PERM:
       throw write_error(path, EACCES);

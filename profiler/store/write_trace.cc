@@ -119,8 +119,9 @@ class TraceWriter {
     for (int i = 0; i < kEventKindCount; ++i)
       what(i, std::string(to_string(static_cast<EventKind>(i))), is_compute(static_cast<EventKind>(i)));
     const TraceQuality& quality = trace_.quality;
-    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window,
-                                                                              quality.zero_stamped, quality.unmatched, quality.cut_off);
+    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?, ?, ?, ?)")(
+        quality.dropped, quality.untagged, quality.out_of_window, quality.zero_stamped, quality.unmatched, quality.cut_off,
+        quality.ambiguous, quality.unmatched_ns);
   }
 
   // By device: the thread that launches its work, -1 if unknown.
@@ -175,6 +176,7 @@ class TraceWriter {
 
   void write_devices() {
     Insert own(database_, "INSERT INTO MPTUNE_DEVICE VALUES (?, ?, ?, ?, ?)");
+    Insert peak(database_, "INSERT INTO MPTUNE_DEVICE_PEAK VALUES (?, ?)");
     Insert gpu(
         database_,
         "INSERT INTO TARGET_INFO_GPU (vmId, id, name, busLocation, isDiscrete, l2CacheSize, totalMemory, memoryBandwidth, clockRate, "
@@ -183,6 +185,7 @@ class TraceWriter {
     for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) {
       const TraceDevice& device = trace_.devices[as_index(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
+      if (device.peak_bytes != 0) peak(d, device.peak_bytes);
       gpu(kGlobalVid, d, display_name(device), device_kind(device.name) == DeviceSpec::Kind::cuda, device.memory_bytes, device.cores, d);
       cuda(d, d, process_of(device), device.cores);
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Communication {
   int step = -1;               ///< of the thread that launched it; -1: none
   std::int64_t bytes = 0;      ///< that this process gave or took; 0: not known
   int event = -1;              ///< index into Trace::events: the kernel; several communications may share one
+  bool described = true;       ///< false: the recording does not say its group. find_communicators() looks for it
+  int own = -1;                ///< of a message that is not described: number of this process in the group; -1: not known
   bool operator==(const Communication&) const = default;
 };
 
@@ -29,6 +32,9 @@ struct RankRecording {
   int rank = -1;  ///< as the file says it; -1: it does not
   int ranks = 0;  ///< of the job; 0: not known
   Trace trace;
+  std::string merged_file = {};  ///< that holds this recording and others, which count from the same moment; "": none
+  /// Time 0 of the trace in the file, where neither says the time of day. Files of one job may count from the same moment.
+  std::optional<Nanoseconds> origin = std::nullopt;
   std::vector<Communication> communications;  ///< in the order in which they were launched
 };
 

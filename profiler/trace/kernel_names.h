@@ -4,9 +4,9 @@
 
 namespace mptune::profiler {
 
-/// True for kernels of NCCL: collectives, sends and receives, whose names begin with "nccl".
+/// True for kernels of NCCL: collectives, sends and receives, whose names begin with "nccl", and MSCCL's with "mscclKernel".
 [[nodiscard]] constexpr bool is_nccl_kernel(std::string_view name) {
-  return name.starts_with("nccl");
+  return name.starts_with("nccl") || name.starts_with("mscclKernel");
 }
 
 /// The same of a name as the compiler mangled it: "_Z22ncclDevKernel_SendRecv...".

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
@@ -98,12 +99,26 @@ class Merger {
 
   /// Finds the host's event of each GPU event, and from those the compute lanes of parts of GPUs.
   void find_host_events() {
+    for (std::size_t i = 0; i < gpus_.events.size(); ++i) host_event_.push_back(view_.of(static_cast<int>(i)));
+    find_parts_of_lanes();
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
-      host_event_.push_back(view_.of(static_cast<int>(i)));
       const Event& event = gpus_.events[i];
       const bool computes = event.kind != EventKind::copy && event.kind != EventKind::profiler && !stands_for_message(event);
       if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, host_event_[i]), event.lane);
     }
+  }
+
+  /// A lane is a stream, which belongs to one part: to the one that most of its work was launched for. Single copies may look like another
+  /// part's, or like none's, where several run at a time.
+  void find_parts_of_lanes() {
+    std::map<std::pair<int, int>, std::map<int, int>> votes;
+    for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
+      const Event& event = gpus_.events[i];
+      if (at(known_, event.device) >= 0 || event.kind == EventKind::profiler) continue;
+      if (const int part = part_of(event, host_event_[i]); part >= 0) ++votes[{event.device, event.lane}][part];
+    }
+    const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+    for (const auto& [lane, counts] : votes) part_of_lane_[lane] = std::ranges::max_element(counts, fewer)->first;
   }
 
   /// NCCL's kernels of messages between ranks, which begin to wait long before the message: the host's copies stand for them.
@@ -127,9 +142,20 @@ class Merger {
     else if (event.tag >= 0)
       event.tag = builder_.tag(at(gpus_.tags, event.tag));
     if (host_event >= 0 && (event.kind == EventKind::kernel || is_phase(event.kind))) event.kind = at(host_.events, host_event).kind;
+    if (event.kind == EventKind::copy && host_event >= 0) event.name = name_of_copy(index, at(host_.events, host_event));
     event.detail = event.kind == EventKind::copy ? add_copy(event, host_event) : add_kernel(event.detail);
     if (host_event >= 0) at(work_of_, host_event).push_back(static_cast<int>(added_.size()));
     added_.push_back({event, kNone, index});
+  }
+
+  /// The host knows whether a copy carries activations or gradients, which take different times; the GPU whether it goes through the host.
+  int name_of_copy(int index, const Event& host_event) {
+    const Event& event = at(gpus_.events, index);
+    if (host_event.kind != EventKind::copy) return mapped(name_, event.name);
+    const std::string &message = at(host_.names, host_event.name), &part = at(gpus_.names, event.name);
+    const Copy& copy = at(gpus_.copies, event.detail);
+    const bool is_whole = copy.source >= 0 && copy.destination >= 0;
+    return is_whole || message == part ? host_event.name : builder_.name(message + ", " + part.substr(part.starts_with("copy ") ? 5 : 0));
   }
 
   /// Index of a GPU that the host's trace does not name; appends it the first time.
@@ -142,20 +168,23 @@ class Merger {
     return device;
   }
 
-  /// The part of a GPU that did this work: the part the host launched it for, else the part that runs its stage. The recorder's own work
-  /// goes to the first part.
+  /// The part of a GPU that did this work: the part the host launched it for, else the part that runs its stage. kNone: neither is known.
+  int part_of(const Event& event, int host_event) const {
+    if (host_event < 0) return event.tag < 0 ? kNone : view_.device_of_stage(at(gpus_.tags, event.tag), event.device);
+    const Event& launching = at(host_.events, host_event);
+    return view_.lies_on(launching.device, event.device) ? launching.device : at(host_.copies, launching.detail).destination;
+  }
+
+  /// The recorder's own work goes to the first part.
   int device_of(const Event& event, int host_event) {
     const int gpu = event.device;
     if (at(known_, gpu) >= 0) return at(known_, gpu);
-    if (host_event >= 0) {
-      const Event& launching = at(host_.events, host_event);
-      return view_.lies_on(launching.device, gpu) ? launching.device : at(host_.copies, launching.detail).destination;
+    if (event.kind == EventKind::profiler) {
+      const int first = view_.first_device_on(gpu);
+      return first >= 0 ? first : appended(gpu);
     }
-    int part = kNone;
-    if (event.kind == EventKind::profiler)
-      part = view_.first_device_on(gpu);
-    else if (event.tag >= 0)
-      part = view_.device_of_stage(at(gpus_.tags, event.tag), gpu);
+    const auto lane = part_of_lane_.find({gpu, event.lane});
+    const int part = lane != part_of_lane_.end() ? lane->second : part_of(event, host_event);
     return part >= 0 ? part : appended(gpu);
   }
 
@@ -258,6 +287,7 @@ class Merger {
       launch.start += shift_;
       launch.end += shift_;
       last = std::max(last, launch.correlation);
+      if (launch.event >= 0) launch_of_[launch.event] = launch.start;
       trace_.launches.push_back(launch);
     }
     for (Launch launch : host_.launches) {
@@ -282,14 +312,27 @@ class Merger {
     join_halves_of_messages();
     for (const Edge& edge : host_.edges) {
       const bool from_gpu = is_replaced(edge.producer), to_gpu = is_replaced(edge.consumer);
-      // The GPUs' own recorder knows the order on a GPU's lane and between GPUs.
-      if ((from_gpu && to_gpu) || (edge.kind == EdgeKind::order && (from_gpu || to_gpu))) continue;
+      // The GPUs' own recorder knows the order on a GPU's lane and between GPUs, but not what a host thread waited for.
+      const bool of_host = is_barrier(edge);
+      if ((from_gpu && to_gpu && !of_host) || (edge.kind == EdgeKind::order && (from_gpu || to_gpu))) continue;
       const Indices &producers = at(work_of_, edge.producer), &consumers = at(work_of_, edge.consumer);
       if (producers.empty() || consumers.empty()) continue;
       const Edge joined{last_to_end(producers), consumers.front(), edge.kind};
+      if (from_gpu && to_gpu && !was_launched_after(joined)) continue;
       // An edge that runs backwards in time could close a cycle.
       if (joined.producer < joined.consumer) trace_.edges.push_back(joined);
     }
+  }
+
+  /// Updates and reductions, which the host launches when the other devices have ended.
+  bool is_barrier(const Edge& edge) const {
+    const EventKind kind = at(host_.events, edge.consumer).kind;
+    return edge.kind == EdgeKind::data && (kind == EventKind::optimizer || kind == EventKind::reduce);
+  }
+
+  bool was_launched_after(const Edge& edge) const {
+    const auto launch = launch_of_.find(edge.consumer);
+    return launch != launch_of_.end() && at(trace_.events, edge.producer).end() <= launch->second;
   }
 
   /// A message between ranks through host memory is two copies of GPUs: to the host's memory there, and from it here.
@@ -362,15 +405,17 @@ class Merger {
   const HostView view_;
   Trace trace_;
   TraceBuilder builder_;
-  Indices known_;                             // by device of gpus_: index in host_; kNone: the host does not name it, or names parts of it
-  Indices device_;                            // by device of gpus_: index in the result
-  Indices host_event_;                        // by event of gpus_: index of the host's event that launched it
-  Indices name_, thread_;                     // by name and thread of gpus_: index in the result
-  std::map<int, std::uint8_t> compute_lane_;  // by part: lane of its first work, as its GPU numbers lanes
-  std::vector<Indices> work_of_;              // by event of host_: events of the result that stand for it
-  std::vector<bool> replaced_;                // by event of host_: the GPU's record takes its place
+  Indices known_;          // by device of gpus_: index in host_; kNone: the host does not name it, or names parts of it
+  Indices device_;         // by device of gpus_: index in the result
+  Indices host_event_;     // by event of gpus_: index of the host's event that launched it
+  Indices name_, thread_;  // by name and thread of gpus_: index in the result
+  std::map<std::pair<int, int>, int> part_of_lane_;  // by GPU and lane, of GPUs that are divided
+  std::map<int, std::uint8_t> compute_lane_;         // by part: lane of its first work, as its GPU numbers lanes
+  std::vector<Indices> work_of_;                     // by event of host_: events of the result that stand for it
+  std::vector<bool> replaced_;                       // by event of host_: the GPU's record takes its place
   std::vector<Added> added_;
-  Indices gpu_event_;  // by event of gpus_: index in the result
+  std::unordered_map<int, Nanoseconds> launch_of_;  // by event of the result, of GPUs: when its launch began
+  Indices gpu_event_;                               // by event of gpus_: index in the result
 };
 
 }  // namespace

@@ -158,7 +158,7 @@ class Judge {
 }  // namespace
 
 void note_implausible(Trace& trace, ImplausibleTime record) {
-  ++trace.quality.dropped;
+  if (record.fault != Fault::overrun) ++trace.quality.dropped;
   if (trace.implausible.size() < kMostImplausible) trace.implausible.push_back(std::move(record));
 }
 

@@ -16,7 +16,10 @@ inline constexpr Nanoseconds kLongestRecording{std::int64_t{1} << 55};
 /// So many other records it takes to say that one of them makes the recording too long: between fewer, long gaps are usual.
 inline constexpr std::size_t kLeastOthers = 10;
 
-/// Names a record that a reader leaves out, up to kMostImplausible of them, and counts it in `quality.dropped`.
+/// Longest time by which the clocks of host and device may differ: work stamped earlier than its launch by no more has its launch.
+inline constexpr Nanoseconds kMostClockSkew{10'000};
+
+/// Names a record that a reader leaves out or cuts, up to kMostImplausible of them; what is left out counts in `quality.dropped`.
 void note_implausible(Trace& trace, ImplausibleTime record);
 
 /// Times of a record of a device's work. Requires: within 2^61 ns of 0, not backward.

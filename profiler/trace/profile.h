@@ -70,8 +70,10 @@ struct DeviceClass {
   double action_seconds = 0;              ///< fixed cost of one action (hand-over between threads, bookkeeping)
   double step_seconds = 0;                ///< fixed cost of one step (start and end of all workers)
   double optimizer_seconds_per_byte = 0;  ///< per byte of parameters
-  double reduce_seconds_per_byte = 0;     ///< adding a replica's gradients to another's and updating its parameters, per byte of parameters
+  double reduce_seconds_per_byte = 0;     ///< adding a replica's gradients to another's and, in the host's memory, copying the parameters
+                                          ///< back, per byte of parameters
   double allocator_reserve = 0;           ///< bytes that the allocator holds but nothing uses, per byte in use; 0: none, or unknown
+  std::int64_t library_bytes = 0;         ///< what libraries keep of a device's memory once the model has run: workspaces of cuBLAS
   ExecutionVariant variant = {};          ///< that the costs were measured in
   int variant_of = -1;  ///< class of the same devices in the default variant, which devices name; -1: this is such a class
   bool operator==(const DeviceClass&) const = default;
@@ -89,7 +91,7 @@ struct HostCopies {
 struct ProfileDevice {
   std::string name;               ///< "cpu:0"
   int device_class = 0;           ///< index into Profile::classes, of the default variant
-  std::int64_t memory_bytes = 0;  ///< cap, else size; 0: unknown
+  std::int64_t memory_bytes = 0;  ///< cap, else what tensors and libraries can have of a GPU's memory; 0: unknown
   HostCopies to_host = {};
   HostCopies from_host = {};
   bool operator==(const ProfileDevice&) const = default;
@@ -106,6 +108,7 @@ struct ProfileLayer {
   std::int64_t unsplit_bytes = 0;  ///< of parameters whose gradients a split backward computes with those of the inputs, as measured
   double unsplit_share = 0;        ///< of its weights of two and more dimensions, by bytes, those among them
   std::string written_buffer{};    ///< one that its forward writes, once a micro-batch; "": none
+  int parameter_tensors = 0;       ///< how many parameters it has, as tensors; 0: none, or unknown
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -151,7 +154,9 @@ struct LinkCost {
   double bytes_per_second = 0;
   std::vector<LinkPoint> curve = {};  ///< ascending in bytes, interpolated linearly, latency_s at 0 bytes; empty: no curve
   int medium = -1;  ///< links with the same number share a medium: their copies queue, whatever their direction; -1: full duplex, unshared
-  bool sender_copies = false;  ///< the sender's compute thread copies, and computes nothing meanwhile; false: something else does
+  bool sender_copies = false;           ///< the sender's compute thread copies, and computes nothing meanwhile; false: something else does
+  double tensor_s = 0;                  ///< what each further tensor takes where several are copied one after another; 0: not measured
+  std::int64_t communicator_bytes = 0;  ///< buffers that NCCL keeps on both GPUs for this direction, from the first message on
   bool operator==(const LinkCost&) const = default;
 };
 
@@ -173,7 +178,7 @@ struct Fingerprint {
   std::string input;  ///< "3x64x64:float32"
   std::vector<std::string> devices;
   std::string libtorch;
-  std::string cuda;  ///< "" without CUDA
+  std::string cuda;  ///< which GPUs, "NVIDIA H200, 132 SMs"; "" without GPUs
   bool operator==(const Fingerprint&) const = default;
 };
 
@@ -194,6 +199,7 @@ struct Profile {
   Precision precision = Precision::float32;  ///< that the layers computed in
   double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 1 with momentum, 2 for adam
   double co_running_slowdown = 1;            ///< geometric mean of busy over alone time, over all layers and sizes
+  std::int64_t target_bytes_per_sample = 0;  ///< of the targets that the loss reads; 0: none, or unknown
   Fingerprint fingerprint;
   bool operator==(const Profile&) const = default;
 };

@@ -54,6 +54,10 @@ bool is_compute(EventKind kind) {
   return kind <= EventKind::reduce || kind == EventKind::collective || kind == EventKind::memset || kind == EventKind::kernel;
 }
 
+bool is_whole_graph(const Trace& trace, const Event& event) {
+  return event.kind == EventKind::kernel && event.detail < 0 && trace.names.at(static_cast<std::size_t>(event.name)) == kWholeGraphName;
+}
+
 bool is_launched(const Trace& trace, const Event& event) {
   if (event.kind != EventKind::copy) return is_compute(event.kind);
   return event.detail < 0 || !trace.copies.at(static_cast<std::size_t>(event.detail)).unified;

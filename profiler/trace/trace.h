@@ -130,6 +130,7 @@ struct TraceDevice {
   std::string description;  ///< "CPU core set, 1 core"
   int cores = 0;
   std::int64_t memory_bytes = 0;  ///< size or cap; 0: unknown
+  std::int64_t peak_bytes = 0;    ///< most that was in use, also between two memory samples; 0: unknown
   bool operator==(const TraceDevice&) const = default;
 };
 
@@ -149,16 +150,21 @@ struct TraceQuality {
   std::int64_t zero_stamped = 0;  ///< records without times
   std::int64_t unmatched = 0;     ///< device work without a launch or earlier than it, sends without a receive and the reverse
   std::int64_t cut_off = 0;       ///< device work whose launch lies before the recording, and the reverse: nothing that matters is missing
+  std::int64_t ambiguous = 0;     ///< device work that overlaps work of another process under the same device number: one GPU or several
+  std::int64_t unmatched_ns = 0;  ///< in traces of several ranks: time that devices spend in communications without counterpart, and in
+                                  ///< nothing else: how much of it they wait is not known
   bool operator==(const TraceQuality&) const = default;
 };
 
-/// A record of another program's file with times that can't be right. Readers leave it out. In the words of the file, so that it is found.
+/// A record of another program's file with times that can't be right. Readers leave it out; one that overruns the next of its stream they
+/// cut there. In the words of the file, so that it is found.
 struct ImplausibleTime {
   enum class Fault {
     backward,  ///< it ends before it starts
     far,       ///< further from the other work than any recording is long
     alone,     ///< without it the recording would be less than half as long
     too_long,  ///< it lasts over most of the time while its stream runs other work
+    overrun,   ///< it ends after the next of its stream starts
   };
   Fault fault = Fault::backward;
   std::string what;   ///< "kernel 'gemm'"
@@ -186,7 +192,7 @@ struct Trace {
   std::vector<MemorySample> memory;
   std::vector<StepWindow> steps;
   TraceQuality quality;
-  std::vector<ImplausibleTime> implausible;  ///< the first kMostImplausible; `quality.dropped` counts all. Trace files of ours hold none
+  std::vector<ImplausibleTime> implausible;  ///< the first kMostImplausible. Trace files of ours hold none
   bool simulated = false;
   std::int64_t started_utc_ns = 0;  ///< Unix time of the recording's start; 0: unknown
 
@@ -207,6 +213,10 @@ inline constexpr const char* kBackwardCopyName = "copy backward";
 /// Whether a call launches events of this kind on a GPU: computing, and copies but for those of unified memory.
 /// Requires: `detail` in range.
 [[nodiscard]] bool is_launched(const Trace& trace, const Event& event);
+
+/// Name of CUDA graphs that a recording holds as a whole, as work of unknown contents (EventKind::kernel without detail).
+inline constexpr const char* kWholeGraphName = "CUDA graph (contents not recorded)";
+[[nodiscard]] bool is_whole_graph(const Trace& trace, const Event& event);
 
 /// Name of copies of unified memory.
 inline constexpr const char* kUnifiedCopyName = "unified memory copy";

@@ -5,13 +5,16 @@ Files are written into the current folder unless `output` says where. None: the 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from mptune import _files
+from mptune import _files, _modules
 from mptune._error import Error
 from mptune._files import Inputs, Loss, Model, Path
 from mptune._program import run as run_program
+from mptune._program import write_text
 from mptune.results import (
     CheckResult,
     CompareResult,
@@ -60,7 +63,7 @@ def profile(
     inputs: of an nn.Module: example arguments of forward, two samples or more in dimension 0; with `loss` a function, the last is the
         target.
     command: a program and its arguments, such as ["python", "train.py"], in place of a model.
-    batch: samples per step (global batch). Default: the model's.
+    batch: samples per step (global batch). Default: those of `inputs`, else the model's.
     input: shape of one sample: (3, 64, 64) or "3x64x64:float32". Default: the model's.
     measured: a trace file: take the costs of layers and links from it instead of measuring them.
     devices: "cpu:0", "cpu:0-3", "cuda:0", "cuda:0/1of2", "sleep:4"; several in a list or with commas; "cpu:0-15/auto": how these are
@@ -93,7 +96,7 @@ def profile(
     data: samples saved by torch.save or as safetensors: a dict with input and target; or a folder with input.npy and target.npy.
         Default: made from the seed.
     steps: recorded steps. Default: 10.
-    output: trace file. Default: MODEL.sqlite in the current folder.
+    output: trace file. Default: MODEL.sqlite in the current folder. The program of an nn.Module is kept beside it, in MODEL.profile.
     force: replace a file that mptune did not write.
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
@@ -180,13 +183,13 @@ def tune(
     with the plan file, every trial and a report.
 
     The options from `stages` to `threads` restrict the search. A study that exists is an error without `resume` or `force`.
-    A study of an nn.Module can't be resumed: export the module to a file of your own, and tune that.
+    That of an nn.Module keeps the exported program, MODULE.pt2, and goes on with it; the budget counts its export, too.
 
     model: a built-in model, such as "resnet50" or "transformer:d=256,layers=8"; a file: .pt2 of mptune.export, .so of a plug-in, .pt of
         TorchScript; or an nn.Module with its `inputs`.
     inputs: of an nn.Module: example arguments of forward, two samples or more in dimension 0; with `loss` a function, the last is the
         target.
-    batch: samples per step (global batch). Default: the model's.
+    batch: samples per step (global batch). Default: those of `inputs`, else the model's.
     input: shape of one sample: (3, 64, 64) or "3x64x64:float32". Default: the model's.
     devices: "cpu:0", "cpu:0-3", "cuda:0", "cuda:0/1of2", "sleep:4"; several in a list or with commas; "cpu:0-15/auto": how these are
         divided is searched, too. Default: all GPUs, else one device per core, at most 8.
@@ -221,7 +224,8 @@ def tune(
     budget: time for everything: seconds or "5min". Default: 5 minutes.
     trials: largest number of trials. Default: as many as the budget allows.
     target: stop when no untried plan can be faster by more than this percentage. Default: 1.
-    resume: go on with a study: `model` is then its folder, and nothing else is needed; or with a model, the study of `output`.
+    resume: go on with a study: `model` is then its folder, and nothing else is needed; or with a model, the study of `output`; a module
+        must have the parameters of the one that the study was made of.
     output: study folder. Default: MODEL.study in the current folder.
     force: replace a file that mptune did not write.
     config: file of defaults to read instead of the mptune.toml that is found.
@@ -229,7 +233,11 @@ def tune(
     verbose: print a line for each part of the work as it begins.
     progress: print progress to sys.stderr; else warnings and errors only.
     """
-    return TuneResult.from_json(_run_on_model("tune", locals()))
+    given = locals()
+    result = TuneResult.from_json(_run_on_model("tune", given))
+    if progress:
+        write_text(sys.stderr, f"{result!r}\n")
+    return result
 
 
 def run(
@@ -256,7 +264,7 @@ def run(
         TorchScript; or an nn.Module with its `inputs`.
     inputs: of an nn.Module: example arguments of forward, two samples or more in dimension 0; with `loss` a function, the last is the
         target.
-    batch: samples per step (global batch). Default: the model's.
+    batch: samples per step (global batch). Default: those of `inputs`, else the model's.
     input: shape of one sample: (3, 64, 64) or "3x64x64:float32". Default: the model's.
     plan: train with this plan file instead of a plan from options.
     strict: refuse a plan made for another model or machine, instead of a warning.
@@ -327,7 +335,7 @@ def check(
         TorchScript; or an nn.Module with its `inputs`.
     inputs: of an nn.Module: example arguments of forward, two samples or more in dimension 0; with `loss` a function, the last is the
         target.
-    batch: samples per step (global batch). Default: the model's.
+    batch: samples per step (global batch). Default: those of `inputs`, else the model's.
     input: shape of one sample: (3, 64, 64) or "3x64x64:float32". Default: the model's.
     devices: devices of a plan given by options; the check itself computes on this machine's cores.
     stages: number of stages. Default: one per device, or `virtual` per device.
@@ -408,13 +416,15 @@ def compare(
 
 
 def import_trace(
-    *files: Path,
+    *files: Path, output: Path | None = None, force: bool = False,
     config: Path | None = None, no_config: bool = False, verbose: bool = False, progress: bool = True,
 ) -> ImportResult:
     """Says why devices idle in a trace that another program recorded.
 
     files: SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler or pipeline timeline, .gz or not; several: one of each
-        rank of a job.
+        rank of a job, or of each device of an export of mptune.
+    output: write what was read as one trace file, which report, compare and export read. Default: nothing is written.
+    force: replace a file that mptune did not write.
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
@@ -465,14 +475,20 @@ def doctor(
 
 
 def _run_on_model(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    with _files.model_file(given["model"], given["inputs"], given["loss"]) as (model, loss):
-        return _run(command, {**given, "loss": loss}, [model])
+    begun = time.monotonic()
+    with _modules.for_program(command, given) as taken:
+        exported = _files.is_module(given["model"])
+        variables = {"MPTUNE_BEGUN": f"{begun:.6f}"} if exported and command == "tune" else {}  # the export is in the budget
+        return _run(command, taken, [taken["model"]], variables=variables)
 
 
-def _run(command: str, given: Mapping[str, Any], arguments: Sequence[Path | None], rest: Sequence[str] = ()) -> dict[str, Any]:
+def _run(
+    command: str, given: Mapping[str, Any], arguments: Sequence[Path | None], rest: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Runs a command with the options among `given`, all parameters of a function, and the arguments that are not None."""
     options = [word for name, value in given.items() if name not in _NO_OPTIONS for word in _option(name, value)]
-    return run_program(command, [*options, *_arguments(arguments), *rest], progress=given["progress"])
+    return run_program(command, [*options, *_arguments(arguments), *rest], progress=given["progress"], variables=variables)
 
 
 def _option(name: str, value: Any) -> list[str]:

@@ -20,6 +20,12 @@ class Result:
 
     json: Mapping[str, Any] = field(repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        """A few lines; all of it is in `json` and the fields."""
+        from mptune._summary import summary
+
+        return summary(self)
+
     @classmethod
     def from_json(cls: type[R], value: Any) -> R:
         """Makes one of what json.load returned. Unknown keys are ignored; raises mptune.Error, which names the place, for wrong types."""

@@ -67,17 +67,29 @@ def parse_plan(text: bytes, where: str) -> Plan:
         raise Error(error.what, error.where, error.remedy) from error
 
 
-@contextlib.contextmanager
-def model_file(model: Model | None, inputs: Inputs | None, loss: Loss | None) -> Iterator[tuple[Path | None, str | None]]:
-    """What the program gets as MODEL and --loss. An nn.Module is exported to a file that is there until the end."""
-    if model is None or isinstance(model, (str, os.PathLike)):
-        if inputs is not None or callable(loss):
-            raise Error("inputs and a function as loss go with an nn.Module", f"model {model}", "give the module, or leave them out")
-        yield model, loss
-        return
+def is_module(model: Model | None) -> bool:
+    return not (model is None or isinstance(model, (str, os.PathLike)))
+
+
+def refuse_parts_of_a_module(model: Any, inputs: Inputs | None, loss: Loss | None) -> None:
+    if inputs is not None or callable(loss):
+        raise Error("inputs and a function as loss go with an nn.Module", f"model {model}", "give the module, or leave them out")
+
+
+def export_module(model: Any, inputs: Inputs | None, path: str, loss: Callable[..., torch.Tensor] | None) -> None:
     if inputs is None:
         raise Error("example inputs are missing", type(model).__name__, "give inputs=(x,), or inputs=(x, target) with loss=FUNCTION")
+    export(model, inputs, path, loss=loss)
+
+
+@contextlib.contextmanager
+def model_file(model: Model, inputs: Inputs | None, loss: Loss | None) -> Iterator[tuple[Path, str | None]]:
+    """A model's file and the name of its loss. An nn.Module is exported to a file that is there until the end."""
+    if not is_module(model):
+        refuse_parts_of_a_module(model, inputs, loss)
+        yield model, loss  # type: ignore[misc]  # checked above
+        return
     with tempfile.TemporaryDirectory(prefix="mptune-") as folder:
         path = os.path.join(folder, f"{type(model).__name__}.pt2")
-        export(model, inputs, path, loss=loss if callable(loss) else None)
+        export_module(model, inputs, path, loss if callable(loss) else None)
         yield path, loss if isinstance(loss, str) else None

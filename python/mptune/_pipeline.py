@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, SupportsIndex, TypeAlias
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -96,19 +96,20 @@ class Pipeline:
         target: samples in dimension 0. None where the loss needs none.
         accumulate: add to the gradients of the last step; else they are replaced, and zero_grad() is not needed.
         """
-        loss, seconds = self._own.step(_tensors(data), target, accumulate)
+        loss, seconds = self._own.step(_tensors(data), _target(target), accumulate)
         for callback in self._callbacks:
             callback(StepReport(self.steps, loss, seconds))
         return loss
 
     def forward(self, data: Tensors) -> Outputs:
         """Outputs in evaluation mode (running statistics, no dropout, no gradients), in host memory; of any number of samples. A program
-        that mptune.export wrote runs as it was exported, for training. Returns a tensor, or a tuple where the model has several outputs."""
+        that mptune.export wrote runs as it was exported, for training. Returns a tensor, or a tuple where the model has several outputs;
+        of a model exported with its loss, the predictions, which need no target."""
         return _outputs(self._own.forward(_tensors(data)))
 
     def evaluate(self, data: Tensors, target: torch.Tensor | None = None) -> tuple[float, Outputs]:
         """Loss, the mean over the samples, and outputs, as forward() computes them."""
-        loss, outputs = self._own.evaluate(_tensors(data), target)
+        loss, outputs = self._own.evaluate(_tensors(data), _target(target))
         return loss, _outputs(outputs)
 
     def parameters(self, stage: int | None = None) -> list[torch.Tensor]:
@@ -199,6 +200,10 @@ class Pipeline:
         """Ends the pipeline's threads and frees its memory. Any later call is an error."""
         self._own.close()
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise Error("a pipeline can't be copied or pickled: it has threads", "Pipeline",
+                    "keep its state_dict(), and load that into another mptune.Pipeline")
+
     def __enter__(self) -> Pipeline:
         return self
 
@@ -221,7 +226,22 @@ class Pipeline:
 
 
 def _tensors(data: Tensors) -> list[torch.Tensor]:
-    return [data] if isinstance(data, torch.Tensor) else list(data)
+    if isinstance(data, torch.Tensor):
+        return [data]
+    parts = list(data) if isinstance(data, (list, tuple)) else [data]
+    return [_tensor(part, f"input {index}") for index, part in enumerate(parts)]
+
+
+def _tensor(value: Any, where: str) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    array = type(value).__module__.split(".")[0] == "numpy"
+    raise Error(f"the values are {'a NumPy array' if array else 'of ' + type(value).__name__} and no tensor", where,
+                "give torch.from_numpy(array)" if array else "give a torch.Tensor, samples first")
+
+
+def _target(target: torch.Tensor | None) -> torch.Tensor | None:
+    return None if target is None else _tensor(target, "target")
 
 
 def _outputs(outputs: list[torch.Tensor]) -> Outputs:

@@ -6,12 +6,13 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,13 +20,15 @@ from mptune._error import Error
 
 _FOLDER = Path(__file__).absolute().parent  # not behind links: a build folder holds links to the sources
 
+_MAYBE_AN_ERROR = re.compile(r"mptune: (?!warning: )(.*; .*|[^\n]*\Z)", re.DOTALL)  # whole, or not yet
+
 
 def program() -> str:
     """Path of the program: MPTUNE_PROGRAM, else bin/mptune of this package, else mptune on PATH."""
     given = os.environ.get("MPTUNE_PROGRAM")
     if given:
         if not _is_executable(Path(given)):
-            raise Error("this is no program", f"{given} (MPTUNE_PROGRAM)", "name the program mptune, or unset MPTUNE_PROGRAM", 7)
+            raise Error("this is not a program", f"{given} (MPTUNE_PROGRAM)", "name the program mptune, or unset MPTUNE_PROGRAM", 7)
         return os.path.abspath(given)
     for candidate in (_FOLDER / "bin" / "mptune", *_on_path()):
         if _is_executable(candidate) and not _is_script(candidate):
@@ -75,37 +78,51 @@ def _torch_libraries() -> list[str]:
     return [str(folder) for folder in (torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))) if folder.is_dir()]
 
 
-def run(command: str, arguments: Sequence[str], *, progress: bool = True) -> dict[str, Any]:
-    """Runs `mptune --json COMMAND ARGUMENTS` and returns its JSON object. What it says meanwhile goes to sys.stderr; without `progress`,
-    warnings and errors only.
+def run(command: str, arguments: Sequence[str], *, progress: bool = True, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Runs `mptune --json COMMAND ARGUMENTS`, with more environment variables, and returns its JSON object. What it says meanwhile goes to
+    sys.stderr; without `progress`, warnings only.
 
     Raises Error if the object is one of an error. Any other object is a result, whatever the exit code: a verdict such as SLOW is none.
     """
     words = [program(), "--json", *([] if progress else ["--quiet"]), command, *arguments]
-    output, code = _finish(words)
-    return _object(output, code, words)
+    stream = sys.stderr
+    output, code, last_line = _finish(words, stream, variables or {})
+    value = _object(output)
+    if value is None or value["schema"] != "mptune.error/1":
+        write_text(stream, last_line)
+    if value is None:
+        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        raise Error(f"mptune {how} and printed no result", words[0], f"see what it says: `{shlex.join(words)}`", code if code > 0 else 1)
+    if value["schema"] == "mptune.error/1":
+        from mptune.results import ErrorResult
+
+        failed = ErrorResult.from_json(value)
+        raise Error(failed.error.what, failed.error.where, failed.error.remedy, failed.exit_code)
+    return value
 
 
-def _finish(words: Sequence[str]) -> tuple[bytes, int]:
-    """Output and exit code. An exception that comes meanwhile, such as KeyboardInterrupt, interrupts the program and is raised when that
-    has ended; a second one kills it."""
+def _finish(words: Sequence[str], stream: IO[str] | None, variables: Mapping[str, str]) -> tuple[bytes, int, str]:
+    """Output, exit code, and a last line of stderr that may be the error. An exception that comes meanwhile, such as KeyboardInterrupt,
+    interrupts the program and is raised when that has ended; a second one kills it."""
     launcher = [sys.executable, "-I", "-S", str(_FOLDER / "_launch.py"), str(os.getpid())] if sys.executable else []
     # A session of its own: Ctrl-C on a terminal, and in Jupyter, reaches a whole group of processes. In ours, the program would get it from
     # there and from us, and take the second one for the wish to end at once.
     process = subprocess.Popen([*launcher, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               env=environment(), start_new_session=True)
+                               env={**environment(), **variables}, start_new_session=True)
     output: list[bytes] = []
+    held = _Held(stream)
     collecting = _in_thread(_collect, process.stdout, output)
-    passing_on = _in_thread(_pass_on, process.stderr, sys.stderr)
+    passing_on = _in_thread(_pass_on, process.stderr, held)
     try:
         collecting.join()
         process.wait()
     except BaseException:
         _interrupt(process)
+        passing_on.join(1)
+        write_text(stream, held.text)
         raise
-    finally:
-        passing_on.join(1)  # longer only where a process that it left behind holds the pipe
-    return b"".join(output), process.returncode
+    passing_on.join(1)  # longer only where a process that it left behind holds the pipe
+    return b"".join(output), process.returncode, held.text
 
 
 def _in_thread(function: Callable[[Any, Any], None], source: IO[bytes] | None, target: Any) -> threading.Thread:
@@ -129,31 +146,43 @@ def _collect(source: IO[bytes], output: list[bytes]) -> None:
         output.append(source.read())
 
 
-def _pass_on(source: IO[bytes], target: IO[str] | None) -> None:
+class _Held:
+    """Writes to a stream, but for a last line that may be the error: that is raised, and would be read twice."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        self._stream = stream
+        self.text = ""
+
+    def add(self, text: str) -> None:
+        text = self.text + text
+        start = text.rfind("\n", 0, -1) + 1
+        self.text = text[start:] if _MAYBE_AN_ERROR.match(text[start:]) else ""
+        write_text(self._stream, text[:len(text) - len(self.text)])
+
+
+def _pass_on(source: IO[bytes], held: _Held) -> None:
     """Writes as it comes. Not by the file number: in a notebook sys.stderr is no file."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with source:
         while data := os.read(source.fileno(), 1 << 16):
-            with contextlib.suppress(OSError, ValueError):  # a closed stderr; the program must go on
-                if target is not None:
-                    target.write(decoder.decode(data))
-                    target.flush()
+            held.add(decoder.decode(data))
 
 
-def _object(output: bytes, code: int, words: Sequence[str]) -> dict[str, Any]:
+def write_text(stream: IO[str] | None, text: str) -> None:
+    """Writes and flushes; None and a closed stream take nothing."""
+    with contextlib.suppress(OSError, ValueError):  # a closed stderr; the program must go on
+        if stream is not None and text:
+            stream.write(text)
+            stream.flush()
+
+
+def _object(output: bytes) -> dict[str, Any] | None:
+    """The JSON object that the program printed, if it is one of ours."""
     try:
         value = json.loads(output)
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or "schema" not in value:
-        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        raise Error(f"mptune {how} and printed no result", words[0], f"see what it says: {shlex.join(words)}", code if code > 0 else 1)
-    if value["schema"] == "mptune.error/1":
-        from mptune.results import ErrorResult
-
-        failed = ErrorResult.from_json(value)
-        raise Error(failed.error.what, failed.error.where, failed.error.remedy, failed.exit_code)
-    return value
+        return None
+    return value if isinstance(value, dict) and "schema" in value else None
 
 
 def _signal_name(number: int) -> str:

@@ -62,6 +62,7 @@ __all__ = [
     "LinkUse",
     "MainCause",
     "MeasuredLayer",
+    "MeasuredSize",
     "MemoryContents",
     "MemorySample",
     "MicrobatchActivations",
@@ -102,10 +103,11 @@ __all__ = [
     "TunedPlan",
     "Unlikeness",
     "UnmeasuredPlan",
+    "WholeGraph",
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Schedule(Result):
     """In Plan.schedule."""
 
@@ -113,7 +115,7 @@ class Schedule(Result):
     actions: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Recompute(Result):
     """In Stage.recompute."""
 
@@ -121,7 +123,7 @@ class Recompute(Result):
     microbatches: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Stage(Result):
     """In Plan.stages."""
 
@@ -134,7 +136,7 @@ class Stage(Result):
     offload: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlanOptions(Result):
     """In Plan.options."""
 
@@ -146,7 +148,7 @@ class PlanOptions(Result):
     exact: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Result):
     """In ProfileResult.plan, AlternativePlan.plan, DescribedPlan.plan and others."""
 
@@ -162,7 +164,7 @@ class Plan(Result):
     options: PlanOptions | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class IdleSeconds(Result):
     """In DeviceBreakdown.idle."""
 
@@ -177,7 +179,7 @@ class IdleSeconds(Result):
     unexplained: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DeviceBreakdown(Result):
     """In ProfileResult.devices, SimulateResult.devices, ImportResult.devices."""
 
@@ -191,7 +193,7 @@ class DeviceBreakdown(Result):
     peak_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class IdleNanoseconds(Result):
     """In DeviceStep.idle."""
 
@@ -206,7 +208,7 @@ class IdleNanoseconds(Result):
     unexplained: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DeviceStep(Result):
     """In StepBreakdown.devices."""
 
@@ -218,7 +220,7 @@ class DeviceStep(Result):
     idle: IdleNanoseconds
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StepBreakdown(Result):
     """In ProfileResult.steps, ImportResult.steps."""
 
@@ -226,7 +228,7 @@ class StepBreakdown(Result):
     devices: tuple[DeviceStep, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Quality(Result):
     """In ProfileResult.quality, ImportResult.quality."""
 
@@ -236,19 +238,29 @@ class Quality(Result):
     zero_stamped: int
     unmatched: int
     cut_off: int
+    ambiguous: int
+    unmatched_ns: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WholeGraph(Result):
+    """In ProfileResult.whole_graphs, ImportResult.whole_graphs."""
+
+    count: int
+    compute_share: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ImplausibleTime(Result):
     """In ProfileResult.implausible_times, ImportResult.implausible_times."""
 
-    fault: Literal["backward", "far", "alone", "too_long"]
+    fault: Literal["backward", "far", "alone", "too_long", "overrun"]
     what: str
     where: str
     times: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Overhead(Result):
     """In ProfileResult.overhead."""
 
@@ -257,7 +269,7 @@ class Overhead(Result):
     percent: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LayerCost(Result):
     """In MeasuredLayer.costs."""
 
@@ -278,7 +290,7 @@ class LayerCost(Result):
     fused_share: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MeasuredLayer(Result):
     """In ProfileResult.layers."""
 
@@ -289,7 +301,7 @@ class MeasuredLayer(Result):
     costs: tuple[LayerCost, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SlowKernel(Result):
     """In ProfileResult.slow_kernels."""
 
@@ -307,7 +319,7 @@ class SlowKernel(Result):
     """Seconds over replaced_seconds."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LayerOperator(Result):
     """The operator that takes most of the layer's time; null: not measured. In CostJump.operator, CostJump.larger_operator."""
 
@@ -319,7 +331,7 @@ class LayerOperator(Result):
     """The same with slow kernels replaced; null: the layer has none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CostJump(Result):
     """In ProfileResult.cost_jumps."""
 
@@ -336,7 +348,7 @@ class CostJump(Result):
     larger_operator: LayerOperator | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Link(Result):
     """In ProfileResult.links."""
 
@@ -346,7 +358,7 @@ class Link(Result):
     bytes_per_second: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Advice(Result):
     """In ProfileResult.advice, TuneResult.advice, SimulateResult.advice and others."""
 
@@ -358,7 +370,7 @@ class Advice(Result):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CriticalPart(Result):
     """In ProfileResult.critical_path, ImportResult.critical_path."""
 
@@ -367,7 +379,7 @@ class CriticalPart(Result):
     share: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LinkUse(Result):
     """In ProfileResult.link_use, ImportResult.link_use."""
 
@@ -380,7 +392,7 @@ class LinkUse(Result):
     bytes_per_second: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RecordedProcess(Result):
     """In ProfileResult.processes."""
 
@@ -389,7 +401,7 @@ class RecordedProcess(Result):
     busy_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MemorySample(Result):
     """In DeviceMemory.samples."""
 
@@ -397,7 +409,7 @@ class MemorySample(Result):
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MicrobatchActivations(Result):
     """In MemoryContents.activations."""
 
@@ -405,7 +417,7 @@ class MicrobatchActivations(Result):
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MemoryContents(Result):
     """In DeviceMemory.contents."""
 
@@ -415,11 +427,12 @@ class MemoryContents(Result):
     buffers_bytes: int
     slots_bytes: int
     workspace_bytes: int
+    library_bytes: int
     reserve_bytes: int
     activations: tuple[MicrobatchActivations, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DeviceMemory(Result):
     """In ProfileResult.memory, PlanResult.memory, TuneResult.memory and others."""
 
@@ -430,7 +443,7 @@ class DeviceMemory(Result):
     contents: MemoryContents | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ProfileResult(Result):
     """Result of mptune profile."""
 
@@ -439,13 +452,14 @@ class ProfileResult(Result):
     plan: Plan | None = None
     plan_key: str | None = None
     step_s: float
-    step_ci95_s: tuple[float, float]
+    step_ci95_s: tuple[float, float] | None
     step_samples: int
     devices: tuple[DeviceBreakdown, ...]
     steps: tuple[StepBreakdown, ...]
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...] | None = None
     overhead: Overhead | None = None
     layers: tuple[MeasuredLayer, ...] | None = None
@@ -466,7 +480,7 @@ class ProfileResult(Result):
     memory: tuple[DeviceMemory, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Prediction(Result):
     """In AlternativePlan.predicted, DescribedPlan.predicted, PlanResult.predicted and others."""
 
@@ -477,7 +491,7 @@ class Prediction(Result):
     extrapolated: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ChangedNumerics(Result):
     """In PlanResult.changed_numerics."""
 
@@ -489,7 +503,7 @@ class ChangedNumerics(Result):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Objective(Result):
     """In PlanResult.objective."""
 
@@ -500,7 +514,7 @@ class Objective(Result):
     peak_bytes: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GradientSum(Result):
     """In TopologyUse.gradient_sum."""
 
@@ -514,7 +528,7 @@ class GradientSum(Result):
     used: Literal["ring", "tree", "hierarchical"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TopologyUse(Result):
     """In PlanResult.topology, SimulateResult.topology."""
 
@@ -525,7 +539,7 @@ class TopologyUse(Result):
     gradient_sum: GradientSum | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class AlternativePlan(Result):
     """In PlanResult.alternatives, PlanResult.not_executable_yet."""
 
@@ -535,7 +549,7 @@ class AlternativePlan(Result):
     predicted: Prediction
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RejectedPlans(Result):
     """In PlanResult.rejected."""
 
@@ -544,7 +558,7 @@ class RejectedPlans(Result):
     class_: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SearchedStages(Result):
     """Numbers of stages per device that were searched, where no option says them: 1 to `searched`, of at most `possible`; null: an
     option says them, or there is one device. In PlanResult.stages_per_device."""
@@ -556,7 +570,7 @@ class SearchedStages(Result):
     limit of the search."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DescribedPlan(Result):
     """In PlanResult.pareto."""
 
@@ -566,7 +580,7 @@ class DescribedPlan(Result):
     predicted: Prediction
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlanResult(Result):
     """Result of mptune plan."""
 
@@ -595,7 +609,7 @@ class PlanResult(Result):
     proved: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Fingerprint(Result):
     """In PlanFile.fingerprint."""
 
@@ -606,7 +620,7 @@ class Fingerprint(Result):
     cuda: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Tool(Result):
     """In PlanFile.tool."""
 
@@ -614,7 +628,7 @@ class Tool(Result):
     version: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FilePrediction(Result):
     """In PlanFile.predicted."""
 
@@ -623,28 +637,31 @@ class FilePrediction(Result):
     peak_bytes: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FileSpeedup(Result):
     """In FileMeasurement.speedup."""
 
     over: str
     estimate: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
+    range: tuple[float, float] | None = None
+    """Least and largest ratio of a pair."""
+    pairs: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FileMeasurement(Result):
     """In PlanFile.measured."""
 
     step_s: float
-    step_ci95_s: tuple[float, float]
+    step_ci95_s: tuple[float, float] | None
     step_samples: int
     peak_bytes: tuple[int, ...]
     verdict: Literal["FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN"]
     speedup: FileSpeedup | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FileAlternative(Result):
     """In PlanFile.alternatives."""
 
@@ -652,7 +669,7 @@ class FileAlternative(Result):
     plan: Plan
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlanFile(Result):
     """A plan file."""
 
@@ -669,14 +686,14 @@ class PlanFile(Result):
     alternatives: tuple[FileAlternative, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TunedPlan(Result):
     """In TuneResult.recommended, TuneResult.best_pipeline, TuneResult.best_half_memory."""
 
     plan: Plan
     plan_key: str
     step_s: float
-    step_ci95_s: tuple[float, float]
+    step_ci95_s: tuple[float, float] | None
     step_samples: int
     predicted_step_s: float
     peak_bytes: tuple[int, ...]
@@ -686,16 +703,21 @@ class TunedPlan(Result):
     reasons: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Speedup(Result):
     """In Baseline.speedup, ParallelismKind.over_one_device, ParallelismKind.over_best."""
 
     estimate: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
+    range: tuple[float, float] | None
+    """Least and largest ratio of a pair."""
+    pairs: int
     verdict: Literal["FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN"]
+    error_rate: float | None
+    """Of FAST and SLOW: how often two equal plans get such a verdict, at most."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Baseline(Result):
     """In TuneResult.baselines."""
 
@@ -710,7 +732,7 @@ class Baseline(Result):
     speedup: Speedup | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class UnmeasuredPlan(Result):
     """In TuneResult.baselines_not_measured, TuneResult.failed_plans."""
 
@@ -725,7 +747,7 @@ class UnmeasuredPlan(Result):
     plan: Plan | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TriedPlan(Result):
     """In TuneResult.trials."""
 
@@ -739,7 +761,18 @@ class TriedPlan(Result):
     why_not: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeasuredSize(Result):
+    """In TuneResult.measured_sizes."""
+
+    device_class: str
+    memory_format: Literal["contiguous", "channels_last"]
+    threads: int
+    samples: tuple[int, ...]
+    extrapolated: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Refit(Result):
     """What the times of the profile were multiplied by to predict the trials best, and the median errors before and after; null for
     fewer than 3 measured plans. In TuneResult.refit."""
@@ -752,7 +785,7 @@ class Refit(Result):
     copy: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CurvePoint(Result):
     """In TuneResult.curve."""
 
@@ -762,7 +795,7 @@ class CurvePoint(Result):
     step_ci95_s: tuple[float, float] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LimitPart(Result):
     """In Limit.rest."""
 
@@ -770,7 +803,7 @@ class LimitPart(Result):
     seconds_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Limit(Result):
     """In TuneResult.limit, TuneResult.pipeline_limit."""
 
@@ -780,7 +813,7 @@ class Limit(Result):
     rest: tuple[LimitPart, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ParallelismKind(Result):
     """In TuneResult.kinds."""
 
@@ -799,7 +832,7 @@ class ParallelismKind(Result):
     over_best: Speedup | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(Result):
     """Result of mptune tune."""
 
@@ -817,6 +850,9 @@ class TuneResult(Result):
     lower_bound_s: float
     gap: float | None
     elapsed_s: float
+    measured_sizes: tuple[MeasuredSize, ...]
+    """Micro-batch sizes at which the costs of layers are known, by class of devices; where `extrapolated`, those of larger ones follow
+    from these."""
     refit: Refit | None = None
     """What the times of the profile were multiplied by to predict the trials best, and the median errors before and after; null for
     fewer than 3 measured plans."""
@@ -827,6 +863,8 @@ class TuneResult(Result):
     co_running_slowdown: float | None = None
     report: str | None = None
     traces: tuple[str, ...] | None = None
+    plain_pytorch: tuple[str, ...] | None = None
+    """Lines of PyTorch that compute as the recommended plan does, without mptune."""
     messages: tuple[str, ...] | None = None
     warnings: tuple[str, ...] | None = None
     decided: bool | None = None
@@ -835,7 +873,7 @@ class TuneResult(Result):
     kinds_advice: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FittingChange(Result):
     """In Fit.changes."""
 
@@ -846,7 +884,7 @@ class FittingChange(Result):
     plan: Plan
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NearestFit(Result):
     """In Fit.nearest."""
 
@@ -855,7 +893,7 @@ class NearestFit(Result):
     device: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DevicesNeeded(Result):
     """In Fit.devices_needed."""
 
@@ -863,7 +901,7 @@ class DevicesNeeded(Result):
     options: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Fit(Result):
     """In SimulateResult.fit."""
 
@@ -875,7 +913,7 @@ class Fit(Result):
     devices_needed: DevicesNeeded | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SimulateResult(Result):
     """Result of mptune simulate."""
 
@@ -894,7 +932,7 @@ class SimulateResult(Result):
     fit: Fit | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FirstDifference(Result):
     """In CheckResult.first_difference."""
 
@@ -908,7 +946,7 @@ class FirstDifference(Result):
     remedy: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CheckedPart(Result):
     """In CheckResult.parts."""
 
@@ -923,7 +961,7 @@ class CheckedPart(Result):
     tolerance: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CheckResult(Result):
     """Result of mptune check."""
 
@@ -936,7 +974,7 @@ class CheckResult(Result):
     parts: tuple[CheckedPart, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparedRecording(Result):
     """In ComparedSide.recordings."""
 
@@ -946,7 +984,7 @@ class ComparedRecording(Result):
     step_samples: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlanWithoutTime(Result):
     """In ComparedSide.baselines_not_measured, ComparedSide.failed_plans."""
 
@@ -955,7 +993,7 @@ class PlanWithoutTime(Result):
     why_not: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparedSide(Result):
     """In CompareResult.a, CompareResult.b."""
 
@@ -971,7 +1009,7 @@ class ComparedSide(Result):
     failed_plans: tuple[PlanWithoutTime, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StepRatio(Result):
     """In CompareResult.ratio."""
 
@@ -979,7 +1017,7 @@ class StepRatio(Result):
     ci95: tuple[float, float] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Change(Result):
     """In ComparedParts.window, ComparedParts.compute, ComparedParts.copy and others."""
 
@@ -991,7 +1029,7 @@ class Change(Result):
     clear: bool | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparedParts(Result):
     """In ComparedDevice.parts."""
 
@@ -1002,7 +1040,7 @@ class ComparedParts(Result):
     idle: Change
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparedIdle(Result):
     """In ComparedDevice.idle."""
 
@@ -1017,7 +1055,7 @@ class ComparedIdle(Result):
     unexplained: Change
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparedDevice(Result):
     """In CompareResult.per_device, CompareResult.all_devices."""
 
@@ -1028,7 +1066,7 @@ class ComparedDevice(Result):
     idle: ComparedIdle
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LargestChange(Result):
     """In CompareResult.largest_changes."""
 
@@ -1040,7 +1078,7 @@ class LargestChange(Result):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Unlikeness(Result):
     """In CompareResult.unlike."""
 
@@ -1051,7 +1089,7 @@ class Unlikeness(Result):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MainCause(Result):
     """In CompareResult.main_cause."""
 
@@ -1064,7 +1102,7 @@ class MainCause(Result):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompareResult(Result):
     """Result of mptune compare."""
 
@@ -1087,7 +1125,7 @@ class CompareResult(Result):
     all_devices: ComparedDevice | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ImportedRank(Result):
     """In ImportResult.ranks."""
 
@@ -1105,14 +1143,15 @@ class ImportedRank(Result):
     beyond_common_steps: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ImportResult(Result):
     """Result of mptune import."""
 
     schema: Literal["mptune.import/1"]
     file: str | None = None
+    trace: str | None = None
     step_s: float
-    step_ci95_s: tuple[float, float]
+    step_ci95_s: tuple[float, float] | None
     step_samples: int
     ideal_step_s: float
     devices: tuple[DeviceBreakdown, ...]
@@ -1120,6 +1159,7 @@ class ImportResult(Result):
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...]
     advice: tuple[Advice, ...]
     critical_path: tuple[CriticalPart, ...]
@@ -1132,7 +1172,7 @@ class ImportResult(Result):
     missing_ranks: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Epoch(Result):
     """In RunResult.epochs."""
 
@@ -1143,13 +1183,13 @@ class Epoch(Result):
     accuracy: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(Result):
     """Result of mptune run."""
 
     schema: Literal["mptune.run/1"]
     step_s: float
-    step_ci95_s: tuple[float, float]
+    step_ci95_s: tuple[float, float] | None
     step_samples: int
     samples_per_second: float
     loss: tuple[float | None, ...]
@@ -1164,7 +1204,7 @@ class RunResult(Result):
     memory: tuple[DeviceMemory, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ModelLayer(Result):
     """In BuiltInModel.layers."""
 
@@ -1174,7 +1214,7 @@ class ModelLayer(Result):
     modules: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BuiltInModel(Result):
     """In ModelsResult.models."""
 
@@ -1187,7 +1227,7 @@ class BuiltInModel(Result):
     batch: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ModelsResult(Result):
     """Result of mptune models."""
 
@@ -1195,7 +1235,7 @@ class ModelsResult(Result):
     models: tuple[BuiltInModel, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Finding(Result):
     """In DoctorResult.findings."""
 
@@ -1205,7 +1245,7 @@ class Finding(Result):
     remedy: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DoctorResult(Result):
     """Result of mptune doctor."""
 
@@ -1213,7 +1253,7 @@ class DoctorResult(Result):
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TopologyLink(Result):
     """In TopologyHosts.link."""
 
@@ -1223,7 +1263,7 @@ class TopologyLink(Result):
     """5us."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TopologyHosts(Result):
     """In TopologyFile.hosts."""
 
@@ -1237,7 +1277,7 @@ class TopologyHosts(Result):
     link: TopologyLink | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BetweenHosts(Result):
     """In TopologyFile.between_hosts."""
 
@@ -1249,7 +1289,7 @@ class BetweenHosts(Result):
     """Whose link it is; default: each device's."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TopologyFile(Result):
     """Topology file of mptune: machines on paper."""
 
@@ -1258,7 +1298,7 @@ class TopologyFile(Result):
     between_hosts: BetweenHosts | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Failure(Result):
     """In ErrorResult.error."""
 
@@ -1267,7 +1307,7 @@ class Failure(Result):
     remedy: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ErrorResult(Result):
     """A failed command."""
 

@@ -51,7 +51,7 @@ int run_check(const CheckCommand& command, const Session& session) {
   const std::optional<Plan> plan = plan_to_check(command, session, setup);
   const tuner::CheckResult result = [&] {
     ProgressLine progress(session);
-    return check_model(setup, plan, 0, wait_options(session), progress);
+    return check_model(setup, plan, {}, wait_options(session), progress);
   }();
   planner::Json json = result_of("check");
   json["model"] = command.model.model;

@@ -75,7 +75,7 @@ Sides sides_of(const CompareCommand& command) {
     if (command.further.empty())
       throw Error("B is required", "compare", "give it behind A, or behind --with where a side has several recordings");
     if (command.further.size() > 1) {
-      throw Error(std::to_string(1 + command.further.size()) + " files are given, and which are A's is not said", "compare",
+      throw Error(std::to_string(1 + command.further.size()) + " files are given, without a word on which are A's", "compare",
                   "give A's recordings, then --with, then B's");
     }
     sides.b = command.further;
@@ -97,7 +97,8 @@ Compared kind_of(const Sides& sides) {
                 "give traces, two plan files or two study folders");
   }
   if (kind != Compared::trace && paths.size() > 2)
-    throw Error("only recordings can be several on a side", paths.front(), "give two plan files or two study folders");
+    throw Error("a side may have several recordings, but not several plans or studies", paths.front(),
+                "give two plan files or two study folders");
   return kind;
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string> shell_names() {
 std::string script_for(const std::string& name, const ProgramText& program) {
   const auto found = std::ranges::find(completion_shells(), name, &CompletionShell::name);
   if (found == completion_shells().end())
-    throw Error("no completion for the shell '" + name + "'", "SHELL", did_you_mean(name, shell_names(), "use bash, zsh or fish"));
+    throw Error("there is no completion for '" + name + "'", "completion", did_you_mean(name, shell_names(), "use bash, zsh or fish"));
   return found->script(program);
 }
 

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <memory>
 
 #include "profiler/base/error.h"
@@ -26,15 +25,8 @@ tuner::Finding temporary_folder() {
     const TemporaryFolder folder;
     return {"temporary folder", tuner::FindingStatus::ok, "can be written", ""};
   } catch (const Error& error) {
-    return {"temporary folder", tuner::FindingStatus::error, error.what(), error.remedy()};
+    return {"temporary folder", tuner::FindingStatus::error, error.problem(), error.remedy()};
   }
-}
-
-tuner::Finding driver() {
-  std::ifstream file("/proc/driver/nvidia/version");
-  std::string line;
-  if (std::getline(file, line)) return {"NVIDIA driver", tuner::FindingStatus::ok, line, ""};
-  return {"NVIDIA driver", tuner::FindingStatus::ok, "none: CPU devices only", ""};
 }
 
 /// What can be said without LibTorch.
@@ -45,7 +37,6 @@ std::vector<tuner::Finding> local_findings() {
                       cores > 1 ? "" : "allow this process more cores: one core is one device, and a plan needs several"});
   const std::int64_t memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   findings.push_back({"memory", tuner::FindingStatus::ok, format_bytes(memory), ""});
-  findings.push_back(driver());
   findings.push_back(temporary_folder());
   return findings;
 }
@@ -60,8 +51,7 @@ void add_worker_findings(const DeviceOptions& options, const tuner::WaitOptions&
     });
   } catch (const Error& error) {
     if (tuner::interrupt_flag().load() != 0) throw;
-    findings.push_back(
-        {"mptune-worker", tuner::FindingStatus::error, std::string(error.what()) + " (" + error.where() + ")", error.remedy()});
+    findings.push_back({"mptune-worker", tuner::FindingStatus::error, error.problem() + " (" + error.where() + ")", error.remedy()});
   }
 }
 

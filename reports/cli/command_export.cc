@@ -29,7 +29,7 @@ struct ExportCommand {
 };
 
 /// What a trace may hold and a format may have no place for.
-enum class Content { tags, edges, waits, launches, ranges, memory, kernels, bytes, plan, quality };
+enum class Content { tags, edges, waits, launches, ranges, shared_ranges, memory, kernels, kernel_places, bytes, plan, quality };
 
 std::int64_t count_of(const profiler::Recording& recording, Content content) {
   const Trace& trace = *recording.trace;
@@ -47,9 +47,12 @@ std::int64_t count_of(const profiler::Recording& recording, Content content) {
       return size(trace.launches);
     case Content::ranges:
       return size(trace.ranges);
+    case Content::shared_ranges:
+      return std::ranges::count_if(trace.ranges, [](const Event& e) { return e.device < 0 && e.kind != EventKind::step; });
     case Content::memory:
       return size(trace.memory);
     case Content::kernels:
+    case Content::kernel_places:
       return size(trace.kernels);
     case Content::bytes:
       return size(trace.copies);
@@ -74,6 +77,10 @@ std::string loss_text(Content content, std::int64_t count) {
       return fmt::format("calls of the host ({})", count);
     case Content::ranges:
       return fmt::format("ranges of actions and steps ({})", count);
+    case Content::shared_ranges:
+      return fmt::format("ranges of no device ({})", count);
+    case Content::kernel_places:
+      return fmt::format("contexts, streams and numbers of kernels ({}), their static shared memory apart", count);
     case Content::memory:
       return fmt::format("memory in use ({} samples)", count);
     case Content::kernels:
@@ -100,7 +107,7 @@ const std::vector<Format>& formats() {
       {"kineto",
        ".json",
        "{\n\"schemaVersion\": 1,\n\"deviceProperties\"",
-       {Content::tags, Content::edges, Content::waits, Content::memory}},
+       {Content::shared_ranges, Content::memory, Content::kernel_places}},
       {"perfetto", ".pftrace", profiler::perfetto_magic(), {Content::edges, Content::kernels, Content::bytes}},
       {"nvtxt",
        ".nvtxt",

@@ -1,61 +1,133 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "profiler/base/error.h"
+#include "profiler/base/printable.h"
+#include "profiler/base/text.h"
+#include "profiler/formats/any_trace.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_export.h"
+#include "profiler/ranks/device_meetings.h"
 #include "profiler/ranks/merge_ranks.h"
 #include "reports/cli/commands.h"
 #include "reports/cli/option_values.h"
+#include "reports/cli/options.h"
 #include "reports/cli/recordings.h"
+#include "reports/quality_text.h"
 #include "reports/render/ranks_text.h"
 
 namespace mptune::reports {
 namespace {
 
-int run_import(const std::string& path, const Session& session) {
-  session.say("reading " + path);
-  const TraceReport report = report_of_recording(read_any_recording(path), std::filesystem::path(path).filename().string());
-  planner::Json json = result_of("import");
-  json["file"] = path;
-  put_foreign_trace(json, report);
-  session.result(render_foreign_trace(report, session.style), json);
-  return verdict_code(session, report);
+struct ImportCommand {
+  std::vector<std::string> paths;
+  OutputOptions output;
+};
+
+struct Imported {
+  profiler::Recording recording;
+  std::string name;
+  std::optional<profiler::MergedRanks> ranks{};  ///< without the trace
+};
+
+Imported import_export(const std::vector<std::string>& paths, const std::string& name, const Session& session) {
+  profiler::KinetoExport exported = profiler::read_kineto_export(paths);
+  if (!exported.missing.empty()) {
+    std::vector<std::string> missing;
+    for (std::size_t i = 0; i < exported.missing.size() && i < 16; ++i) missing.push_back(std::to_string(exported.missing[i]));
+    session.warn(fmt::format("no file of device{} {}{}: what it did and sent is missing; give the files of all {} devices",
+                             exported.missing.size() == 1 ? "" : "s", join(missing, ", "), exported.missing.size() > 16 ? ", ..." : "",
+                             exported.missing.size() + exported.trace.devices.size()));
+  }
+  Imported imported{.recording = {}, .name = name};
+  imported.recording.trace = std::move(exported.trace);
+  return imported;
 }
 
-int import_ranks(const std::vector<std::string>& paths, const Session& session) {
-  session.say("reading " + std::to_string(paths.size()) + " files");
-  profiler::MergedRanks merged = profiler::merge_ranks(read_rank_recordings(paths));
-  profiler::Recording recording;
-  recording.trace = std::move(merged.trace);
-  const TraceReport report = report_of_recording(recording, std::to_string(merged.ranks.size()) + " ranks");
+Imported import_ranks(std::vector<profiler::RankRecording> recordings) {
+  Imported imported{.recording = {}, .name = {}, .ranks = profiler::merge_ranks(std::move(recordings))};
+  imported.name = std::to_string(imported.ranks->ranks.size()) + " ranks";
+  imported.recording.trace = std::move(imported.ranks->trace);
+  return imported;
+}
+
+Imported import_files(const std::vector<std::string>& paths, const Session& session) {
+  const bool one = paths.size() == 1;
+  session.say("reading " + (one ? paths.front() : std::to_string(paths.size()) + " files"));
+  const std::string name = one ? std::filesystem::path(paths.front()).filename().string() : std::to_string(paths.size()) + " files";
+  if (is_kineto_export(paths.front())) return import_export(paths, name, session);
+  if (one && profiler::trace_format(paths.front()) == profiler::TraceFormat::kineto) {
+    std::vector<profiler::RankRecording> recordings = profiler::read_kineto_ranks(paths.front());
+    if (recordings.size() > 1) return import_ranks(std::move(recordings));
+    Imported imported{.recording = {}, .name = name};
+    imported.recording.trace = std::move(recordings.front().trace);
+    profiler::join_devices(*imported.recording.trace);
+    return imported;
+  }
+  if (one) return {.recording = read_any_recording(paths.front()), .name = name};
+  return import_ranks(read_rank_recordings(paths));
+}
+
+/// A trace file has no place for records with times that can't be right: without them it would get a verdict.
+void write_imported(const profiler::Recording& recording, const ImportCommand& command) {
+  if (const auto& wrong = recording.trace->implausible; !wrong.empty())
+    throw Error("no trace file is written: the trace has a record with times that can't be right: " + text_of(wrong.front()),
+                command.paths.front(), "correct or delete it, or record again");
+  profiler::write_recording(recording, command.output.path, command.output.force);
+}
+
+int run_import(const ImportCommand& command, const Session& session) {
+  const std::string& output = command.output.path;
+  if (!output.empty()) check_output(output, kSqliteMagic, command.output.force, command.paths);
+  const Imported imported = import_files(command.paths, session);
+  if (!output.empty()) write_imported(imported.recording, command);
+  const TraceReport report = report_of_recording(imported.recording, imported.name);
   planner::Json json = result_of("import");
-  json["files"] = paths;
+  if (command.paths.size() == 1)
+    json["file"] = command.paths.front();
+  else
+    json["files"] = command.paths;
   put_foreign_trace(json, report);
-  put_ranks(json, merged);
-  session.result(render_ranks(merged, session.style) + render_foreign_trace(report, session.style), json);
+  std::string text;
+  if (imported.ranks) {
+    put_ranks(json, *imported.ranks);
+    text += render_ranks(*imported.ranks, session.style);
+  }
+  text += render_foreign_trace(report, session.style);
+  if (!output.empty()) {
+    json["trace"] = output;
+    text += "trace " + printable(output) + "\n";
+  }
+  session.result(text, json);
   return verdict_code(session, report);
 }
 
 }  // namespace
 
 void add_import_command(CLI::App& program, CommandBody& chosen) {
-  auto paths = std::make_shared<std::vector<std::string>>();
+  auto command = std::make_shared<ImportCommand>();
   CLI::App* app = program.add_subcommand("import", "Says why devices idle in a trace that another program recorded");
   CLI::Option* file =
-      app->add_option("FILE", *paths,
+      app->add_option("FILE", command->paths,
                       "SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler or pipeline timeline, .gz or not; several files: "
-                      "one of each rank of a job")
+                      "one of each rank of a job, or of each device of an export of mptune")
           ->required();
   offer_values(*file, {kFileValue});
+  add_output_options(*app, command->output,
+                     "write what was read as one trace file, which report, compare and export read; default: nothing is written");
   app->footer(
       "A window of a longer recording is enough. A time that can't be right is named, and there is no verdict.\n"
       "Of several ranks, what they sent each other and did together sets their clocks and shows who waited for whom.\n\n"
       "Example:\n  mptune import report.sqlite        # nsys export --type sqlite report.nsys-rep\n"
       "  mptune import worker0.pt.trace.json.gz\n"
-      "  mptune import rank0.json.gz rank1.json.gz rank2.json.gz");
-  app->callback([paths, &chosen] {
-    chosen = [paths](const Session& session) {
-      return paths->size() == 1 ? run_import(paths->front(), session) : import_ranks(*paths, session);
-    };
-  });
+      "  mptune import rank0.json.gz rank1.json.gz rank2.json.gz -o job.sqlite");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_import(*command, session); }; });
 }
 
 }  // namespace mptune::reports

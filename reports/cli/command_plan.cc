@@ -67,7 +67,7 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
   const bool placement = format == profiler::ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
   if (std::ranges::find(kObjectives, objective) == kObjectives.end())
-    throw Error("'" + objective + "' is no objective", "--objective",
+    throw Error("'" + objective + "' is not an objective", "--objective",
                 did_you_mean(objective, kObjectives, "use simulate, closed-form, max-load or aceso"));
   if (placement && objective != "max-load")
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");

@@ -9,8 +9,6 @@
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
-#include "profiler/base/index.h"
-#include "profiler/base/printable.h"
 #include "profiler/base/rank.h"
 #include "profiler/base/temporary_folder.h"
 #include "profiler/base/text.h"
@@ -28,6 +26,7 @@
 #include "reports/cli/with_ranks.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/cost_jumps.h"
+#include "reports/render/links_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/slow_kernels.h"
 #include "reports/render/table.h"
@@ -40,6 +39,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kRecordedSteps = 10;
+constexpr double kMeasuring = 0.8;  // share of the work, by which progress is shown
 
 struct ProfileCommand {
   ModelOptions model;
@@ -123,8 +123,9 @@ void obtain_profile(const ProfileCommand& command, const std::optional<Profile>&
                     const tuner::DescribedModel& model, const Plan& plan, const std::string& path, const Session& session,
                     ProgressLine& progress) {
   if (!measured) {
+    progress.begin_part(0, kMeasuring);
     progress.update("measuring layers and links", 0);
-    return measure_profile(setup, path, kMeasureSeconds, command.choice, &plan, session, wait_options(session), progress);
+    return measure_profile(setup, path, {kMeasureSeconds}, command.choice, &plan, session, wait_options(session), progress);
   }
   profiler::Recording recording;
   recording.profile = measured;
@@ -158,6 +159,7 @@ Profiled profile_and_record(const ProfileCommand& command, const RankPlace& plac
   ProgressLine progress(session);
   obtain_profile(command, measured, setup, model, profiled.plan, folder.file("profile.sqlite"), session, progress);
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
+  progress.begin_part(measured ? 0 : kMeasuring, 1);
   progress.update("recording " + describe(profiled.plan), 0);
   try {
     profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"),
@@ -175,6 +177,9 @@ Profiled profile_and_record(const ProfileCommand& command, const RankPlace& plac
   profiled.recording = profiler::read_recording(folder.file("trace.sqlite"));
   if (!profiled.recording.trace || !profiled.recording.profile)
     throw Error("mptune-worker recorded nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
+  std::vector<TraceDevice>& recorded_devices = profiled.recording.trace->devices;
+  const std::vector<std::int64_t>& peaks = profiled.recorded.peak_bytes;
+  for (std::size_t d = 0; d < std::min(peaks.size(), recorded_devices.size()); ++d) recorded_devices[d].peak_bytes = peaks[d];
   profiled.recording.plan_json = plan_to_json(profiled.plan, profiled.modules);
   profiled.recording.training = training_spec(command.model, command.devices, command.step);
   return profiled;
@@ -265,25 +270,6 @@ std::string unsplit_text(const Profile& profile, const TextStyle& style) {
   return text;
 }
 
-std::string links_text(const Profile& profile) {
-  std::string text;
-  for (const LinkCost& link : profile.links) {
-    text += fmt::format("link {} to {}: {}, latency {}\n", printable(profile.devices.at(as_index(link.source)).name),
-                        printable(profile.devices.at(as_index(link.destination)).name), format_bandwidth(link.bytes_per_second),
-                        format_seconds(link.latency_s));
-  }
-  for (const ProfileDevice& device : profile.devices) {
-    const auto line = [&](const HostCopies& copies, const std::string& from, const std::string& to) {
-      if (copies.bytes_per_second <= 0 || copies.device_copies) return;
-      text += fmt::format("copies {} to {}: {}, latency {}\n", from, to, format_bandwidth(copies.bytes_per_second),
-                          format_seconds(copies.latency_s));
-    };
-    line(device.to_host, printable(device.name), "host memory");
-    line(device.from_host, "host memory", printable(device.name));
-  }
-  return text;
-}
-
 /// The file and the command that follow.
 std::vector<std::string> profile_next_lines(const Profiled& profiled, const std::string& path, const TextStyle& style) {
   std::vector<std::string> lines;
@@ -310,7 +296,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   text += heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
   text += layer_table(profile, profiled.plan.microbatch_sizes.front(), listing, style);
   if (listing == Listing::all) text += unsplit_text(profile, style);
-  text += cost_jumps_text(profile, style) + slow_kernels_text(profile, style) + links_text(profile);
+  text += cost_jumps_text(profile, style) + slow_kernels_text(profile, style) + links_text(profile, listing);
   return text + paint(style, Color::bold, next.back()) + "\n";
 }
 
@@ -321,7 +307,7 @@ int run_profile(const ProfileCommand& command, const RankPlace& place, const Ses
   const Profiled profiled = profile_and_record(command, place, session);
   if (!profiled.recorded.warning.empty()) session.warn(profiled.recorded.warning);
   profiler::write_recording(profiled.recording, path, command.output.force);
-  TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
+  TraceReport report = build_trace_report(*profiled.recording.trace, {}, describe(profiled.plan));
   const Profile priced = planner::with_pool_devices(*profiled.recording.profile);
   add_plan(report, profiled.plan, &priced);
   session.result(profile_text(profiled, report, path, session), profile_json(profiled, report, path));

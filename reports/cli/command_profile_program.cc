@@ -197,7 +197,7 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
   }
   const std::vector<Error> refusals = refusals_of(folder);
   if (processes.empty()) throw_nothing_recorded(refusals, command.words[0]);
-  for (const Error& refusal : refusals) session.warn(std::string("a process was not recorded: ") + refusal.what() + ": " + refusal.where());
+  for (const Error& refusal : refusals) session.warn("a process was not recorded: " + refusal.problem() + ": " + refusal.where());
   const profiler::Recording recording = read_busiest(processes);
   keep(processes, path, command.output.force);
   const TraceReport report = report_of_recording(recording, shown(command.words));

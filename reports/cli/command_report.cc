@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -37,15 +39,32 @@ struct Reported {
   std::optional<PlanFile> plan;
 };
 
-bool names_page(const std::string& path) {
+/// Endings of formats that a report is not written in; what else a name ends with is the user's.
+constexpr std::array kOtherFormats = {".pdf", ".ps",  ".doc", ".docx", ".odt",  ".rtf",  ".tex", ".png",
+                                      ".jpg", ".svg", ".csv", ".xlsx", ".json", ".yaml", ".xml"};
+
+std::string ending_of(const std::string& path) {
   std::string ending = std::filesystem::path(path).extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending;
+}
+
+bool names_page(const std::string& path) {
+  const std::string ending = ending_of(path);
   return ending == ".html" || ending == ".htm";
+}
+
+void refuse_other_formats(const std::string& path) {
+  const std::string ending = ending_of(path);
+  if (std::ranges::find(kOtherFormats, ending) == kOtherFormats.end()) return;
+  throw Error("a report is not written as " + ending, path,
+              ending == ".json" ? "use --json, or name a file NAME.html, NAME.md or NAME.txt"
+                                : "use -o NAME.html, which a browser prints, or a file NAME.md or NAME.txt");
 }
 
 Format format_of(const ReportCommand& command) {
   if (command.text && command.markdown)
-    throw Error("two formats of a report are given", "report", "give one of --text and --markdown, or neither");
+    throw Error("--text and --markdown exclude each other", "--markdown", "give one of --text and --markdown, or neither");
   if (names_page(command.output.path)) {
     if (command.text || command.markdown) {
       throw Error(std::string("the name is that of a page, and ") + (command.text ? "--text" : "--markdown") + " is given",
@@ -53,6 +72,7 @@ Format format_of(const ReportCommand& command) {
     }
     return Format::html;
   }
+  refuse_other_formats(command.output.path);
   return command.markdown ? Format::markdown : Format::text;
 }
 

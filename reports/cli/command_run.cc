@@ -110,9 +110,9 @@ Chosen plan_of_file(const RunCommand& command, const std::string& path, const Ra
 }
 
 Chosen plan_of_options(const RunCommand& command, const Session& session) {
-  if (command.replan) throw Error("there is no plan file to make a plan anew from", "--replan", "give --plan, or leave it out");
+  if (command.replan) throw Error("there is no plan file to plan again from", "--replan", "give --plan, or leave it out");
   if (!names_a_plan(command))
-    throw Error("no plan is given", "--plan",
+    throw Error("a plan is missing", "--plan",
                 "give a plan file, which tune and plan write, or name a plan: --devices, --stages, --schedule");
   Chosen chosen;
   chosen.setup = make_setup(command.model, command.devices, command.step);

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,6 +25,7 @@
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/tune_command.h"
+#include "reports/cli/tune_phases.h"
 #include "reports/cli/with_ranks.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/follow_up.h"
@@ -32,8 +33,11 @@
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/study_report.h"
+#include "tuner/budget.h"
+#include "tuner/finalists.h"
 #include "tuner/identity.h"
 #include "tuner/live/live_runner.h"
+#include "tuner/no_result.h"
 #include "tuner/recommended_plan_file.h"
 #include "tuner/retry.h"
 #include "tuner/tune.h"
@@ -42,6 +46,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kTracedSteps = 5;
+constexpr double kExplainSeconds = 1;
 
 /// Refuses a plan on devices that are not profiled: its step could be measured but not explained.
 void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const std::string& file) {
@@ -134,7 +139,12 @@ std::optional<tuner::Study> study_of_model(TuneCommand& command) {
 
 tuner::Study open_study(const TuneCommand& command, const Session& session) {
   const std::string folder = folder_of(command);
-  if (!command.resume) return {folder, tuner::Study::Open::create, command.output.force};
+  if (!command.resume) {
+    const bool replaces = !command.output.force && tuner::Study::is_study(folder);
+    tuner::Study study(folder, tuner::Study::Open::create, command.output.force);
+    if (replaces) session.say("no plan was measured in " + folder + ": the study begins anew");
+    return study;
+  }
   tuner::Study study(folder, tuner::Study::Open::resume);
   check_stored_files(study.command(), folder);
   if (study.identity().empty()) session.say("nothing to resume in " + folder + ": the study begins anew");
@@ -148,36 +158,17 @@ std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::Reco
          other.description;
 }
 
-/// If no plan of the space is predicted to fit, throws an Error that names what would.
-void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
+/// If no plan of the space is predicted to fit, throws an Error that names what would. Does not look for long: the budget may be spent.
+void explain_infeasible(SearchSpace space, const tuner::Study& study) {
   auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
   profile = planner::with_pool_devices(*std::move(profile));
+  const double start_s = tuner::monotonic_seconds();
+  space.stop = [start_s](double part) { return tuner::monotonic_seconds() - start_s >= part * kExplainSeconds; };
   const SearchResult result = search_plans(space, *profile);
-  if (result.ranked.empty()) throw nothing_fits(space, result, CostModel(*profile, space.variants.front()));
+  space.stop = nullptr;
+  if (result.ranked.empty() && !tuner::was_cut_off(result)) throw nothing_fits(space, result, CostModel(*profile, space.variants.front()));
 }
-
-/// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
-void refuse_unless_agrees(tuner::TrainingSetup setup, const TrainingSpec& training, double budget_s, const tuner::WaitOptions& wait,
-                          ProgressLine& progress) {
-  setup.batch = 0;
-  const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, wait, progress);
-  if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
-    throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
-                failed->remedy + "; see `" + training_command("check", training).text() + "`");
-  }
-}
-
-/// What a tuning run works with beside its study.
-struct Tuning {
-  tuner::TrainingSetup setup;
-  tuner::DescribedModel model;
-  tuner::TuneOptions options;
-  std::string identity;
-  TrainingSpec training;  ///< as it was asked for
-  double ends_s = 0;      ///< on the steady clock
-  double start_s = 0;     ///< what a worker takes before it begins with its request, as seen here
-};
 
 /// Keeps the plan of a failed trial in the study. Returns the command that runs it by itself.
 std::string keep_failed_plan(const Tuning& tuning, const tuner::Study& study, const tuner::Trial& trial) {
@@ -187,19 +178,9 @@ std::string keep_failed_plan(const Tuning& tuning, const tuner::Study& study, co
   return command_with_plan_file(tuning.training, trial.plan, path);
 }
 
-/// The profile of the study, with what was asked for: `plan` says it again.
-Profile keep_training(const std::string& path, const TrainingSpec& training) {
-  profiler::Recording recording = profiler::read_recording(path);
-  if (!recording.profile)
-    throw Error("mptune-worker measured nothing", path, "make sure that both programs are of the same build", ExitCode::internal);
-  recording.training = training;
-  profiler::write_recording(recording, path, false);
-  return *std::move(recording.profile);
-}
-
 tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
-  const auto& [setup, model, options, identity, training, ends_s, start_s] = tuning;
-  const tuner::WaitOptions wait = wait_options(session, ends_s);
+  const auto& [setup, model, options, identity, training, ends_s, grace_s] = tuning;
+  const tuner::WaitOptions wait = wait_options(session, ends_s + grace_s);
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
   double best_s = 0;
@@ -210,13 +191,8 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   };
   tuner::LiveRunner runner(setup, note_step, wait);
   tuner::TuneServices services;
-  const auto without_start = [&](double budget_s) { return std::max(1e-3, budget_s - start_s); };
-  services.check = [&](double budget_s) { refuse_unless_agrees(setup, training, without_start(budget_s), wait, progress); };
-  services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), without_start(budget_s), command.choice, options.current ? &*options.current : nullptr,
-                    session, wait, progress);
-    return keep_training(study.profile_path(), training);
-  };
+  services.check = [&](const tuner::PhaseTime& time) { return check_pieces(tuning, time, session, progress); };
+  services.measure = [&](const tuner::PhaseTime& time) { return measure_layers(command, tuning, study, time, session, progress); };
   services.record = [&](const Plan& plan, const std::string& name) {
     const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), wait, progress);
     if (!recorded.warning.empty()) {
@@ -260,7 +236,7 @@ void keep_command(tuner::Study& study, const TuneCommand& command, const Tuning&
 }
 
 int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study, const Session& session) {
-  const auto& [setup, model, options, identity, training, ends_s, start_s] = tuning;
+  const auto& [setup, model, options, identity, training, ends_s, grace_s] = tuning;
   tuner::TuneResult result = run_trials(command, tuning, study, session);
   const auto measured = profiler::read_recording(study.profile_path()).profile;
   if (!measured) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
@@ -296,14 +272,35 @@ std::string command_to_go_on(const Error& error, const tuner::Study& study, doub
   const std::string command = resume_command(study.folder());
   if (error.code() != ExitCode::no_result) return command;
   if (tuner::all_failed_for_good(study.trials())) return "";
-  return fmt::format("{} --budget {}s", command, std::ceil(2 * budget_s));
+  return command + " --budget " + larger_budget(error, budget_s);
+}
+
+/// Lets the corrected command replace a study in which no plan was measured. What an interrupt or the machine ended is kept to go on with.
+void note_failure(tuner::Study& study, const Error& error) {
+  const bool corrected = error.code() == ExitCode::usage || error.code() == ExitCode::infeasible || error.code() == ExitCode::no_result;
+  try {
+    const std::vector<tuner::Trial> trials = study.trials();
+    const auto measured = [](const tuner::Trial& trial) { return tuner::measured_step(trial).has_value(); };
+    if (corrected && std::ranges::none_of(trials, measured)) study.set_failed(true);
+  } catch (const Error&) {
+    // The study is damaged, which `error` says.
+  }
+}
+
+/// When the budget began: a program that works before this one, as the Python package does, says so in MPTUNE_BEGUN.
+double begun_at() {
+  const double now_s = tuner::monotonic_seconds();
+  const char* given = std::getenv("MPTUNE_BEGUN");  // NOLINT(concurrency-mt-unsafe): nothing sets variables
+  if (given == nullptr || *given == 0) return now_s;
+  return parse_number(given, "MPTUNE_BEGUN", 0, now_s, now_s);
 }
 
 int run_tune(TuneCommand command, const RankPlace& place, const Session& session) {
   std::optional<tuner::Study> study = study_of_model(command);
   const double budget_s = parse_budget(command.budget);
   Tuning tuning;
-  tuning.ends_s = tuner::monotonic_seconds() + budget_s;
+  tuning.ends_s = begun_at() + budget_s;
+  tuning.grace_s = tuner::grace_without_result(budget_s);
   session.say("tuning " + command.model.model + " for " + command.budget);
   tuning.training = training_spec(command.model, command.devices, command.step);
   tuning.setup = make_setup(command.model, command.devices, command.step);
@@ -312,19 +309,21 @@ int run_tune(TuneCommand command, const RankPlace& place, const Session& session
   if (!study) check_folder(command);
   const tuner::TuneOptions stop_rules = checked_before_model(command, tuning.setup);
   const double begun_s = tuner::monotonic_seconds();
-  tuning.model = describe_model(tuning.setup, session, tuning.ends_s);
-  tuning.start_s = tuner::monotonic_seconds() - begun_s;
+  tuning.model = load_model(tuning, session, budget_s);
   if (tuning.setup.batch == 0) tuning.setup.batch = tuning.model.batch;
   tuning.options = tune_options(stop_rules, command, session, tuning.setup, tuning.model);
+  tuning.options.worker_s = tuner::monotonic_seconds() - begun_s;
   tuning.options.budget_s = std::max(1e-3, tuning.ends_s - tuner::monotonic_seconds());
   if (!study) study = open_study(command, session);
   tuning.identity = identity_of(command, tuning, study);
   tuning.setup.sleep_profile = study->profile_path();
   keep_command(*study, command, tuning);
+  study->set_failed(false);
   set_interrupt_remedy("every finished trial is kept, go on with `" + resume_command(study->folder()) + "`");
   try {
     return finish(command, tuning, *study, session);
   } catch (const Error& error) {
+    note_failure(*study, error);
     throw with_resume_command(error, command_to_go_on(error, *study, budget_s));
   }
 }
@@ -361,7 +360,7 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
       ->group(kOutputGroup);
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer(
-      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n  mptune tune "
+      "Example:\n  mptune tune resnet50 --input 3x64x64 --devices cpu:0,cpu:1 --budget 150s\n  mptune tune "
       "resnet50 --devices cpu:0-15/auto\n  mptune tune --resume resnet50.study --budget 5min");
   app->callback([app, command, &chosen] {
     for (const CLI::Option* option : app->get_options())

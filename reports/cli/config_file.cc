@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +27,11 @@ const std::vector<std::string> kConfigKeys = {"devices", "memory", "link", "budg
 /// Commands that use this machine. The others take devices and links from the files that they read.
 constexpr std::array kConfigCommands = {"profile", "tune", "run", "check", "doctor"};
 
-using Defaults = std::map<std::string, std::string>;
+struct Default {
+  std::string value;
+  std::string at;  ///< "PATH:LINE"
+};
+using Defaults = std::map<std::string, Default>;
 
 std::string read_config(const std::string& path) {
   std::error_code failed;
@@ -51,11 +56,12 @@ std::string value_of(const std::string& key, const toml::node& node, const std::
   if (const auto text = node.value_exact<std::string>()) return *text;
   const toml::array* list = key == "devices" ? node.as_array() : nullptr;
   const std::string remedy = key == "devices" ? R"(write devices = ["cpu:0", "cpu:1"])" : "write " + key + " = \"...\", as for --" + key;
-  if (list == nullptr || list->empty()) throw Error("the value of " + key + " is no text", at_line(path, node.source()), remedy);
+  if (list == nullptr || list->empty())
+    throw Error("the value of " + key + " must be a text in quotes", at_line(path, node.source()), remedy);
   std::vector<std::string> parts;
   for (const toml::node& part : *list) {
     const auto text = part.value_exact<std::string>();
-    if (!text) throw Error("a value of " + key + " is no text", at_line(path, part.source()), remedy);
+    if (!text) throw Error("each value of " + key + " must be a text in quotes", at_line(path, part.source()), remedy);
     parts.push_back(*text);
   }
   return join(parts, ",");
@@ -73,8 +79,8 @@ Defaults parse_config(const std::string& text, const std::string& path) {
     if (std::ranges::find(kConfigKeys, key) == kConfigKeys.end())
       throw Error("there is no default '" + key + "'", at_line(path, name.source()),
                   did_you_mean(key, kConfigKeys, "use " + join(kConfigKeys, ", ")));
-    defaults[key] = value_of(key, node, path);
-    if (defaults[key].empty()) throw Error("the value of " + key + " is empty", at_line(path, node.source()), "leave the line out");
+    defaults[key] = {value_of(key, node, path), at_line(path, node.source())};
+    if (defaults[key].value.empty()) throw Error("the value of " + key + " is empty", at_line(path, node.source()), "leave the line out");
   }
   return defaults;
 }
@@ -89,6 +95,32 @@ std::string config_home() {
   return !given.empty() || home.empty() ? given : home + "/.config";
 }
 
+bool within_word(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
+}
+
+/// `text` with `place` for `option`, but in commands, which stand in `quotes`.
+std::string with_place(const std::string& text, const std::string& option, const std::string& place) {
+  std::string named;
+  bool command = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = at + option.size();
+    const bool found = !command && text.compare(at, option.size(), option) == 0 && (end == text.size() || !within_word(text[end]));
+    command = command != (text[at] == '`');
+    named += found ? place : text.substr(at, 1);
+    at = found ? end : at + 1;
+  }
+  return named;
+}
+
+/// An error may be at one of the file's values, such as a device.
+std::string with_origin(const std::string& where, const UsedDefaults& defaults) {
+  for (const UsedDefault& used : defaults.values)
+    for (const std::string& value : split(used.value, ','))
+      if (!where.empty() && where == value) return where + ", " + used.place;
+  return where;
+}
+
 }  // namespace
 
 std::string find_config(const std::string& folder, const std::string& home) {
@@ -101,21 +133,37 @@ std::string find_config(const std::string& folder, const std::string& home) {
   return !home.empty() && fs::exists(own, ignored) ? own.string() : "";
 }
 
-std::string apply_config(CLI::App& command, const GlobalOptions& options) {
+UsedDefaults apply_config(CLI::App& command, const GlobalOptions& options) {
   const bool reads = std::ranges::find(kConfigCommands, command.get_name()) != kConfigCommands.end();
-  if (options.no_config || (!reads && options.config.empty())) return "";
+  if (options.no_config || (!reads && options.config.empty())) return {};
   std::error_code ignored;
   const std::string path = options.config.empty() ? find_config(fs::current_path(ignored).string(), config_home()) : options.config;
-  if (path.empty()) return "";
-  std::vector<std::string> used;
-  for (const auto& [key, value] : parse_config(read_config(path), path)) {
+  UsedDefaults used{path, {}};
+  if (path.empty()) return used;
+  for (const auto& [key, found] : parse_config(read_config(path), path)) {
     CLI::Option* option = reads ? command.get_option_no_throw("--" + key) : nullptr;
     if (option == nullptr || option->count() > 0) continue;
-    option->add_result(value);
+    option->add_result(found.value);
     option->run_callback();
-    used.push_back(key);
+    used.values.push_back({key, found.value, key + " in " + found.at});
   }
-  return used.empty() ? "" : "defaults from " + path + ": " + join(used, ", ");
+  return used;
+}
+
+std::string text_of(const UsedDefaults& defaults) {
+  std::vector<std::string> keys;
+  for (const UsedDefault& used : defaults.values) keys.push_back(used.key);
+  return keys.empty() ? "" : "defaults from " + defaults.path + ": " + join(keys, ", ");
+}
+
+Error with_places(const Error& error, const UsedDefaults& defaults) {
+  std::string what = error.problem(), where = with_origin(error.where(), defaults);
+  for (const UsedDefault& used : defaults.values) {
+    const std::string option = "--" + used.key;
+    what = with_place(what, option, used.place);
+    where = with_place(where, option, used.place);
+  }
+  return {what, where, error.remedy(), error.code()};
 }
 
 }  // namespace mptune::reports

@@ -106,7 +106,7 @@ Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const
   const std::string remedy =
       fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"
                           : fit_remedy(fit);
-  return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(predicted)), device, remedy, ExitCode::infeasible};
+  return {fmt::format("{} (predicted were {} there)", error.problem(), format_bytes(predicted)), device, remedy, ExitCode::infeasible};
 }
 
 void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const TrainingSpec& training, const std::string& path) {
@@ -120,7 +120,7 @@ void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup
 }
 
 Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const TrainingSpec& training) {
-  return {error.what(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, training), ExitCode::infeasible};
+  return {error.problem(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, training), ExitCode::infeasible};
 }
 
 }  // namespace mptune::reports

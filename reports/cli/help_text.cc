@@ -1,5 +1,6 @@
 #include "reports/cli/help_text.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "profiler/base/text.h"
@@ -37,6 +38,32 @@ std::string notes_text(const std::string& notes, const TextStyle& style) {
   return text;
 }
 
+/// A command that is too long for the terminal, broken so that a shell still reads it as one.
+std::string command_lines(const std::string& command, const TextStyle& style) {
+  constexpr const char* kGoesOn = " \\";
+  std::string text, line = "  ";
+  for (const std::string& word : split(command, ' ')) {
+    const bool first = line.find_first_not_of(' ') == std::string::npos;
+    if (!first && display_width(line) + 1 + display_width(word) + 2 > style.width) {
+      text += line + kGoesOn + "\n";
+      line = "    " + word;
+    } else {
+      line += (first ? "" : " ") + word;
+    }
+  }
+  return text + line + "\n";
+}
+
+/// A comment behind a command that is too long stands above it.
+std::string example_text(const std::string& example, const TextStyle& style) {
+  if (display_width(example) + 2 <= style.width) return "  " + example + "\n";
+  const std::size_t comment = std::min(example.find("  # "), example.size());
+  std::string command = example.substr(0, comment);
+  command.erase(command.find_last_not_of(' ') + 1);
+  const std::string above = comment == example.size() ? "" : hanging("  # ", example.substr(example.find("# ", comment) + 2), style);
+  return above + (display_width(command) + 2 <= style.width ? "  " + command + "\n" : command_lines(command, style));
+}
+
 std::string codes_text(const std::string& command, const TextStyle& style) {
   std::string text;
   for (const ExitCodeMeaning& row : exit_codes_of(command))
@@ -61,7 +88,10 @@ std::string render_help(const ProgramText& program, const CommandText& command, 
     text += help_groups(program.program.options, style);
   }
   text += notes_text(command.notes, style);
-  if (!command.examples.empty()) text += help_title("Example", style) + "  " + join(command.examples, "\n  ") + "\n";
+  if (!command.examples.empty()) {
+    text += help_title("Example", style);
+    for (const std::string& example : command.examples) text += example_text(example, style);
+  }
   return text + (whole ? "" : codes_text(command.name, style));
 }
 

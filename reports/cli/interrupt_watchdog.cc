@@ -78,12 +78,12 @@ void wait_for_interrupt() {
 
 /// Gives code that polls the flag time to end the command first, and all other code the processor time that is left.
 void wait_for_the_end() {
-  constexpr double kToSayIt = 0.5;  // s of processor time, as this thread may be woken late
+  constexpr double kToSayIt = 0.7;  // s of processor time: this thread is woken late where others keep all cores busy
   const bool of_time = tuner::interrupt_flag().load() == SIGXCPU;
   const auto end = std::chrono::steady_clock::now() + time_to_finish().load();
   while ((of_time || std::chrono::steady_clock::now() < end) && processor_time_left_s() > kToSayIt) std::this_thread::sleep_for(kPoll);
   // Half a result is none. Writing the rest takes little of the time that is left.
-  constexpr double kToExit = 0.1;
+  constexpr double kToExit = 0.3;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (of_time && output().load() == Output::of_result && processor_time_left_s() > kToExit && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(kPoll / 10);

@@ -34,9 +34,10 @@ void reserve_standard_streams() {
 
 int report_path(bool json, const std::filesystem::filesystem_error& error) {
   const bool too_long = error.code() == std::errc::filename_too_long;
-  return report_failure(json, too_long ? "the name is too long" : error.code().message(), error.path1().string(),
-                        too_long ? "choose a shorter name" : "check the path, its permissions and the disk",
-                        static_cast<int>(too_long ? ExitCode::usage : ExitCode::environment));
+  return report_failure(
+      json, too_long ? "the name is too long" : error.code().message(), error.path1().empty() ? "mptune" : error.path1().string(),
+      too_long ? "choose a shorter name, or a folder with a shorter path" : "check the path, its permissions and the disk",
+      static_cast<int>(too_long ? ExitCode::usage : ExitCode::environment));
 }
 
 // With less the program would crash without a word.
@@ -54,8 +55,12 @@ int run(int argc, char** argv) {
   tuner::install_interrupt_handlers();
   start_interrupt_watchdog(line.options.json);
   const Session session = session_of(line.options);
-  if (!line.defaults.empty()) session.say(line.defaults);
-  return line.body(session);
+  if (const std::string used = text_of(line.defaults); !used.empty()) session.say(used);
+  try {
+    return line.body(session);
+  } catch (const Error& error) {
+    throw with_places(with_option_names(error), line.defaults);
+  }
 }
 
 }  // namespace
@@ -68,7 +73,7 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const Error& thrown) {
     const Error error = with_option_names(thrown);
-    return report_failure(json, error.what(), error.where(), error.remedy(), static_cast<int>(error.code()));
+    return report_failure(json, error.problem(), error.where(), error.remedy(), static_cast<int>(error.code()));
   } catch (const std::bad_alloc&) {
     return report_failure(json, "mptune ran out of memory", "mptune", "free memory, or give fewer devices",
                           static_cast<int>(ExitCode::environment));

@@ -30,7 +30,7 @@ std::string range_text(double least, double most) {
 Precision parse_precision(const std::string& text) {
   const auto precision = precision_of(text.empty() ? name_of(Precision::float32) : text);
   if (!precision)
-    throw Error("'" + text + "' is no precision", "--precision",
+    throw Error("'" + text + "' is not a precision", "--precision",
                 did_you_mean(text, {kPrecisionNames.begin(), kPrecisionNames.end()}, "use float32, bf16 or fp16"));
   return *precision;
 }
@@ -44,7 +44,7 @@ std::vector<std::string> loss_values() {
 Reduce parse_reduce(const std::string& text) {
   const auto name = std::ranges::find(kReduceNames, text.empty() ? kReduceNames[0] : text);
   if (name == kReduceNames.end())
-    throw Error("'" + text + "' is no way to reduce", "--reduce",
+    throw Error("'" + text + "' is not a way to reduce", "--reduce",
                 did_you_mean(text, {kReduceNames.begin(), kReduceNames.end()}, "use ordered or all-reduce"));
   return static_cast<Reduce>(name - kReduceNames.begin());
 }

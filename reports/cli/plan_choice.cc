@@ -56,7 +56,7 @@ std::optional<MemoryFormat> parse_memory_format(const PlanChoice& choice) {
   const auto format = memory_format_of(choice.memory_format);
   if (!format)
     throw Error(
-        "'" + choice.memory_format + "' is no memory format", "--memory-format",
+        "'" + choice.memory_format + "' is not a memory format", "--memory-format",
         did_you_mean(choice.memory_format, {kMemoryFormatNames.begin(), kMemoryFormatNames.end()}, "use contiguous or channels_last"));
   if (choice.exact && *format != MemoryFormat::contiguous)
     throw Error("sums in channels_last round otherwise than the un-pipelined model's", "--exact", "leave it or --memory-format out");
@@ -78,7 +78,7 @@ std::optional<int> parse_threads(const PlanChoice& choice, const std::vector<std
   const int most = most_threads(devices);
   const std::optional<std::int64_t> count = integer(choice.threads);
   if (!count || *count < 1 || *count > most)
-    throw Error("'" + choice.threads.substr(0, 40) + "' is no number of threads here: the largest device has " + std::to_string(most) +
+    throw Error("'" + choice.threads.substr(0, 40) + "' is not a number of threads: the largest device has " + std::to_string(most) +
                     (most == 1 ? " core" : " cores"),
                 "--threads", most == 1 ? "use 1, or name devices of several cores, like cpu:0-3" : "use 1 to " + std::to_string(most));
   if (choice.exact && *count < most)
@@ -114,7 +114,7 @@ void choose_schedule(PlanOptions& options) {
   const std::string remedy = "use " + join(names, ", ") + " or a CSV file of actions";
   std::error_code ignored;
   if (!std::filesystem::exists(schedule, ignored))
-    throw Error("'" + schedule + "' is no schedule and no file", "--schedule", did_you_mean(schedule, names, remedy));
+    throw Error("'" + schedule + "' is neither a schedule nor a file", "--schedule", did_you_mean(schedule, names, remedy));
   options.actions = planner::schedule_from_csv(read_small_file(schedule, remedy), schedule);
 }
 
@@ -271,7 +271,7 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 
 void check_memory_format(const PlanChoice& choice, bool convolutions) {
   if (parse_memory_format(choice) == MemoryFormat::channels_last && !convolutions)
-    throw Error("the model has no convolutions, which alone depend on it", "--memory-format", "leave it out");
+    throw Error("the memory format matters to convolutions alone, and the model has none", "--memory-format", "leave it out");
 }
 
 std::vector<int> measured_threads(const PlanChoice& choice, const std::vector<std::string>& devices, const Plan* plan) {

@@ -9,7 +9,6 @@
 #include "profiler/base/nearest_word.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
-#include "reports/cli/config_file.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/program_text.h"
 
@@ -50,7 +49,7 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unknown_argument(program, command, where);
   if (chosen.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     if (!program.remaining().empty()) return unknown_argument(program, command, where);
-    return {"no command is given", where, "see mptune --help"};
+    return {"a command is missing", where, "see mptune --help"};
   }
   return {one_line(error.what()), where, "see " + where + " --help"};
 }
@@ -78,7 +77,7 @@ void check_global_options(const GlobalOptions& options) {
   }
   if (options.quiet && options.verbose) throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
   if (options.no_config && !options.config.empty())
-    throw Error("a file of defaults is both named and refused", "--no-config", "leave --config or --no-config out");
+    throw Error("--config and --no-config exclude each other", "--no-config", "leave --config or --no-config out");
 }
 
 /// Arguments before `--`, itself not among them.
@@ -109,6 +108,18 @@ CommandBody version_body() {
   };
 }
 
+/// `mptune` by itself: its help, and the exit code of a command line without a command.
+CommandBody help_without_command(CLI::App& program) {
+  return [help = help_on(text_of(program), "")](const Session& session) {
+    (void)help(session);
+    return static_cast<int>(ExitCode::usage);
+  };
+}
+
+bool lacks_command(const CLI::App& program, const CLI::ParseError& error) {
+  return program.get_subcommands().empty() && program.remaining().empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+}
+
 /// Options and commands of the program; `argc` loses the command that `mptune profile --` records.
 void add_everything(CLI::App& program, int& argc, char** argv, CommandLine& line) {
   program.set_help_flag("-h,--help", "print this help and exit")->group("Global");
@@ -117,7 +128,7 @@ void add_everything(CLI::App& program, int& argc, char** argv, CommandLine& line
   program.fallthrough();
   program.footer(
       "mptune help COMMAND tells more of a command, mptune help exit-codes what exit codes mean.\n\n"
-      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");
+      "Example:\n  mptune tune resnet50 --input 3x64x64 --devices cpu:0,cpu:1 --budget 150s");
   add_global_options(program, line.options);
   if (records_program(argc, argv)) {
     const int count = count_before_marker(argc, argv);
@@ -153,7 +164,10 @@ CommandLine parse_command_line(int argc, char** argv) {
     line.body = help_on(text_of(program), chosen.empty() ? "" : chosen.front()->get_name());
     return line;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(program, error);
+    if (!lacks_command(program, error) || asks_for_json(argc, argv)) throw usage_error(program, error);
+    check_global_options(line.options);
+    line.body = help_without_command(program);
+    return line;
   }
   check_global_options(line.options);
   line.defaults = apply_config(*program.get_subcommands().front(), line.options);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "reports/cli/commands.h"
+#include "reports/cli/config_file.h"
 #include "reports/cli/session.h"
 
 namespace mptune::reports {
@@ -11,7 +12,7 @@ namespace mptune::reports {
 struct CommandLine {
   GlobalOptions options;
   CommandBody body;
-  std::string defaults;  ///< the file of defaults that was used, and for which options; "" if none was
+  UsedDefaults defaults;
 };
 
 /// Parses, and reads defaults (config_file.h). Throws Error (usage), one line, for everything that is wrong.

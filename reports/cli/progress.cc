@@ -54,8 +54,14 @@ void ProgressLine::update(const std::string& what, double fraction) {
   const bool first = what_.empty();
   const bool changed = what != what_;
   what_ = what;
-  fraction_ = fraction;
+  if (fraction >= 0) fraction_ = std::max(fraction_, part_begin_ + (part_end_ - part_begin_) * std::min(1.0, fraction));
   if (!quiet_ && (first || (changed && verbose_) || (live_ && Clock::now() - shown_ > kLivePeriod))) show();
+}
+
+void ProgressLine::begin_part(double begin, double end) {
+  const std::lock_guard lock(mutex_);
+  part_begin_ = begin;
+  part_end_ = end;
 }
 
 void ProgressLine::note(const std::string& note) {

@@ -11,7 +11,8 @@
 namespace mptune::reports {
 
 /// Shows on stderr what is being done, how far it is, the time left and the best step so far. On a terminal it updates one line; elsewhere
-/// it prints a line at once and every 10 s, and under --verbose one for every new task. Prints nothing under --quiet. Thread-safe.
+/// it prints a line at once and every 10 s, and under --verbose one for every new task. The share that is done never falls. Prints nothing
+/// under --quiet. Thread-safe.
 class ProgressLine {
  public:
   /// With a budget, the share done and the time left are those of the budget; update()'s fraction is ignored.
@@ -20,7 +21,9 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// `fraction` of the whole, 0 to 1; below 0: not known.
+  /// What follows is this part of the whole: update()'s fractions count from `begin` to `end`.
+  void begin_part(double begin, double end);
+  /// `fraction` of the part, 0 to 1; below 0: not known.
   void update(const std::string& what, double fraction);
   /// Shown behind the rest: "best 301 ms".
   void note(const std::string& note);
@@ -42,7 +45,9 @@ class ProgressLine {
   std::condition_variable wake_;
   std::string what_;
   std::string note_;
-  double fraction_ = -1;
+  double part_begin_ = 0;
+  double part_end_ = 1;
+  double fraction_ = -1;  ///< of the whole, the largest so far
   bool on_line_ = false;
   bool done_ = false;
   std::thread thread_;

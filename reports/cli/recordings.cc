@@ -2,19 +2,65 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "planner/cost/pool_costs.h"
 #include "planner/search/search.h"
+#include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
 #include "profiler/formats/any_trace.h"
 #include "profiler/formats/kineto.h"
+#include "profiler/formats/kineto_export.h"
+#include "profiler/ranks/device_meetings.h"
 #include "reports/quality_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 
 namespace mptune::reports {
+
+namespace {
+
+Trace read_json_trace(const std::string& path, profiler::TraceFormat format) {
+  const auto part = format == profiler::TraceFormat::kineto ? profiler::kineto_part(path) : std::nullopt;
+  if (part && part->devices > 1)
+    throw Error(fmt::format("it holds device {} of {} of a trace", part->device, part->devices), path,
+                "join the files of all devices: mptune import FILES -o trace.sqlite");
+  return profiler::read_any_trace(path);
+}
+
+// A trace that was joined from several ranks, or recorded by several.
+bool holds_ranks(const Trace& trace) {
+  return std::ranges::any_of(trace.devices, [](const TraceDevice& device) { return names_rank(device.name); });
+}
+
+bool holds_work(const Trace& trace) {
+  return std::ranges::any_of(trace.events, [](const Event& event) {
+    return event.duration > Nanoseconds{0} && (is_compute(event.kind) || event.kind == EventKind::copy);
+  });
+}
+
+profiler::Recording read_as_recorded(const std::string& path) {
+  profiler::Recording recording;
+  if (const profiler::TraceFormat format = profiler::trace_format(path); format == profiler::TraceFormat::sqlite)
+    recording = profiler::read_recording(path);
+  else
+    recording.trace = read_json_trace(path, format);
+  if (!recording.trace)
+    throw Error("the file holds no trace", path, "give a file that profile wrote, or a trace of Nsight Systems or Kineto");
+  if (!holds_work(*recording.trace) && !recording.trace->implausible.empty())
+    throw Error("all its work has times that can't be right, first: " + text_of(recording.trace->implausible.front()), path,
+                "give a trace as its profiler wrote it");
+  if (!holds_work(*recording.trace) && recording.trace->quality.zero_stamped > 0)
+    throw Error("its work has no times: the profiler stamped them 0", path, "record again, fewer steps at a time");
+  if (!holds_work(*recording.trace))
+    throw Error("the trace holds no work of a device", path, "record kernels or copies too, not calls, waits or ranges alone");
+  return recording;
+}
+
+}  // namespace
 
 bool is_plan_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -24,18 +70,8 @@ bool is_plan_file(const std::string& path) {
 }
 
 profiler::Recording read_any_recording(const std::string& path) {
-  profiler::Recording recording;
-  if (profiler::trace_format(path) == profiler::TraceFormat::sqlite)
-    recording = profiler::read_recording(path);
-  else
-    recording.trace = profiler::read_any_trace(path);
-  if (!recording.trace)
-    throw Error("the file holds no trace", path, "give a file that profile wrote, or a trace of Nsight Systems or Kineto");
-  if (recording.trace->events.empty() && !recording.trace->implausible.empty())
-    throw Error("all its work has times that can't be right, first: " + text_of(recording.trace->implausible.front()), path,
-                "give a trace as its profiler wrote it");
-  if (recording.trace->events.empty())
-    throw Error("the trace holds no work of a device", path, "record kernels or copies too, not ranges alone");
+  profiler::Recording recording = read_as_recorded(path);
+  if (recording.plan_json.empty()) profiler::join_devices(*recording.trace);
   return recording;
 }
 
@@ -45,14 +81,25 @@ std::vector<profiler::RankRecording> read_rank_recordings(const std::vector<std:
     const profiler::TraceFormat format = profiler::trace_format(path);
     if (format == profiler::TraceFormat::pipeline_timeline) throw Error("a pipeline timeline holds all ranks", path, "give it alone");
     if (format == profiler::TraceFormat::kineto) {
-      recordings.push_back(profiler::read_kineto_rank(path));
+      if (is_kineto_export(path))
+        throw Error("it was written by mptune export, and other files were not", path, "give the files of one export alone");
+      for (profiler::RankRecording& one : profiler::read_kineto_ranks(path)) recordings.push_back(std::move(one));
       continue;
     }
-    profiler::Recording recording = read_any_recording(path);
-    if (!recording.plan_json.empty()) throw Error("a recording of mptune holds all devices", path, "give it alone");
+    profiler::Recording recording = read_as_recorded(path);
+    if (!recording.plan_json.empty() || holds_ranks(*recording.trace))
+      throw Error("a recording of mptune holds all devices", path, "give it alone");
     recordings.push_back({.file = path, .trace = std::move(*recording.trace), .communications = {}});
   }
   return recordings;
+}
+
+bool is_kineto_export(const std::string& path) {
+  try {
+    return profiler::trace_format(path) == profiler::TraceFormat::kineto && profiler::kineto_part(path).has_value();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name) {
@@ -91,9 +138,10 @@ int verdict_code(const Session& session, const TraceReport& report) {
   if (!report.objection) return static_cast<int>(ExitCode::done);
   if (report.objection->record)
     session.warn("no verdict, because a record has times that can't be right: " + text_of(*report.objection) +
-                 "; it is left out here. Correct or delete it in the file, or record again");
+                 (report.objection->record->fault == ImplausibleTime::Fault::overrun ? "; here it ends there" : "; it is left out here") +
+                 ". Correct or delete it in the file, or record again");
   else
-    session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
+    session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; " + remedy_of(*report.objection));
   return static_cast<int>(ExitCode::inconclusive);
 }
 

@@ -14,12 +14,15 @@ namespace mptune::reports {
 [[nodiscard]] bool is_plan_file(const std::string& path);
 
 /// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
-/// Throws Error: unreadable, of no known format, damaged, without a trace.
+/// Throws Error: unreadable, of no known format, damaged, without a trace, one of several files of export.
 [[nodiscard]] profiler::Recording read_any_recording(const std::string& path);
 
 /// The recordings of the processes of one job, one file each: Nsight Systems exports or Kineto JSON. Throws Error as read_any_recording
-/// does, and for a pipeline timeline, which holds all ranks, and a recording of mptune, which holds all devices.
+/// does, and for a pipeline timeline, which holds all ranks, and what mptune wrote, which holds all devices or one.
 [[nodiscard]] std::vector<profiler::RankRecording> read_rank_recordings(const std::vector<std::string>& paths);
+
+/// True if `mptune export` wrote the file as Kineto JSON. False, too, where it can't be read.
+[[nodiscard]] bool is_kineto_export(const std::string& path);
 
 /// The report of a recording, with what its plan and profile add if it has them. `name` is in the title.
 [[nodiscard]] TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name);

@@ -57,7 +57,7 @@ Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, co
   const std::string path = folder.file("profile.sqlite");
   ProgressLine progress(session);
   progress.update("measuring layers and links", 0);
-  measure_profile(setup, path, kMeasureSeconds, choice, nullptr, session, wait_options(session), progress);
+  measure_profile(setup, path, {kMeasureSeconds}, choice, nullptr, session, wait_options(session), progress);
   std::optional<Profile> profile = profiler::read_recording(path).profile;
   if (!profile)
     throw Error("mptune-worker measured nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
@@ -70,7 +70,7 @@ std::vector<std::string> of_started_ranks(const std::vector<std::string>& device
   std::vector<std::string> left;
   for (const std::string& device : devices)
     if (parse_device(device).rank < place.ranks) left.push_back(device);
-  if (left.empty()) throw Error("no device is of the ranks that were started", "--replan", "start more ranks");
+  if (left.empty()) throw Error("none of the devices belongs to a rank that was started", "--replan", "start more ranks");
   return left;
 }
 

@@ -16,6 +16,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/new_file.h"
 #include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 #include "reports/cli/interrupt_watchdog.h"
@@ -23,7 +24,8 @@
 namespace mptune::reports {
 namespace {
 
-constexpr int kLeastColumns = 80;
+constexpr int kUsualColumns = 80;
+constexpr int kLeastColumns = 60;
 constexpr int kMostColumns = 200;
 
 std::string variable(const char* name) {
@@ -67,7 +69,7 @@ TerminalEnvironment environment_of_process() {
 
 TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& environment) {
   int columns = std::atoi(environment.columns.c_str());
-  columns = columns > 0 ? columns : environment.terminal_columns;
+  columns = columns > 0 ? columns : environment.terminal_columns > 0 ? environment.terminal_columns : kUsualColumns;
   return {.width = std::clamp(columns, kLeastColumns, kMostColumns),
           .unicode = says_utf8(environment),
           .color = wants_color(options, environment),
@@ -110,6 +112,7 @@ void check_output(const std::string& path, const std::string& magic, bool force,
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) throw Error("this is a folder", path, "name a file with -o");
   require_other_than(path, inputs);
+  if (magic == kSqliteMagic) require_path_for_sqlite(path);
   if (!force && is_foreign(path, magic))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
   if (is_written_directly(path)) {

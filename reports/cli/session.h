@@ -26,7 +26,8 @@ struct TerminalEnvironment {
   std::string columns, no_color, clicolor_force, term, lc_all, lc_ctype, lang;
 };
 [[nodiscard]] TerminalEnvironment environment_of_process();
-/// Colours: --color, else NO_COLOR, CLICOLOR_FORCE, a terminal that is not dumb. Unicode: the locale's character set. At least 80 columns.
+/// Colours: --color, else NO_COLOR, CLICOLOR_FORCE, a terminal that is not dumb. Unicode: the locale's character set. 80 columns where none
+/// are known, else at least 60.
 [[nodiscard]] TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& environment);
 
 /// Where a command's words go: results to stdout, warnings and progress to stderr.

@@ -28,7 +28,7 @@ void check_checkpoint_options(const TrainingOptions& options) {
     throw Error("the training has no end", "--checkpoint", "give --steps or --epochs, which count those of earlier runs, too");
   std::error_code ignored;
   if (std::filesystem::exists(options.checkpoint, ignored) && !std::filesystem::is_directory(options.checkpoint, ignored))
-    throw Error("the path is no folder", options.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
+    throw Error("this is not a folder", options.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
 }
 
 /// A safetensors file begins with a length of 8 bytes and a JSON object.
@@ -57,7 +57,7 @@ double validation_share(const std::string& text) {
   const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
   value /= percent ? 100 : 1;
   if (failed != std::errc() || end != number.data() + number.size() || !(value > 0 && value < 1))
-    throw Error("'" + text + "' is no file and no share of the samples", "--validation",
+    throw Error("'" + text + "' is neither a file nor a share of the samples", "--validation",
                 "give a file or folder like --data's, or a share such as 0.1 or 10%");
   return value;
 }

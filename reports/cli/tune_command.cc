@@ -217,7 +217,7 @@ void check_stored_files(const std::string& stored, const std::string& folder) {
   StoredText(stored, folder).root().at("files").each_member([&](const std::string& path, const JsonField& digest) {
     std::error_code ignored;
     if (!fs::exists(path, ignored))
-      throw Error("the study's file is not there any more", path, "put it back, or start a new study with another -o");
+      throw Error("a file that the study needs is missing", path, "put it back, or start a new study with another -o");
     if (digest_at(path) != digest.text())
       throw Error("the file changed since the study began, so that old and new measurements can't be compared", path,
                   "put the old file back, or start a new study with another -o");
@@ -232,9 +232,9 @@ Error with_resume_command(const Error& error, const std::string& command) {
       return error;
     case ExitCode::interrupted:
     case ExitCode::terminated:
-      return {error.what(), error.where(), "every finished trial is kept, go on with `" + command + "`", error.code()};
+      return {error.problem(), error.where(), "every finished trial is kept, go on with `" + command + "`", error.code()};
     default:
-      return {error.what(), error.where(), error.remedy() + ", then go on with `" + command + "`", error.code()};
+      return {error.problem(), error.where(), error.remedy() + ", then go on with `" + command + "`", error.code()};
   }
 }
 

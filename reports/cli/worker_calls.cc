@@ -32,19 +32,23 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
   return model;
 }
 
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress) {
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, const RequestTime& time, const PlanChoice& choice,
+                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress,
+                     const std::function<void(const tuner::PassTimed&)>& on_pass) {
   std::vector<std::string> devices = setup.devices;
   for (const std::string& pool : setup.pools) devices.push_back(parse_pool(pool).whole.name);
   const tuner::MeasureRequest request{.setup = setup,
                                       .path = path,
-                                      .budget_s = budget_s,
+                                      .budget_s = time.budget_s,
                                       .channels_last = choice.allows_channels_last(),
                                       .replaced_kernels = choice.allows_replaced_kernels(),
-                                      .threads = measured_threads(choice, devices, plan)};
+                                      .threads = measured_threads(choice, devices, plan),
+                                      .started_s = time.started_s,
+                                      .most_s = time.most_s};
   tuner::call_worker(request, wait, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
     if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);
+    if (const auto* pass = std::get_if<tuner::PassTimed>(&reply); pass != nullptr && on_pass) on_pass(*pass);
   });
 }
 
@@ -60,11 +64,11 @@ tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan,
   return recorded;
 }
 
-tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
+tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, const RequestTime& time,
                                const tuner::WaitOptions& wait, ProgressLine& progress) {
   std::optional<tuner::CheckResult> result;
   progress.update("checking the model's pieces", 0);
-  tuner::call_worker(tuner::CheckRequest{setup, plan, budget_s}, wait, [&](const tuner::Reply& reply) {
+  tuner::call_worker(tuner::CheckRequest{setup, plan, time.budget_s, time.started_s}, wait, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply))
       progress.update("checking " + news->what, news->fraction);
     else if (const auto* done = std::get_if<tuner::Checked>(&reply))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,17 +21,27 @@ namespace mptune::reports {
 /// The time for measuring layers and links before a plan is recorded or searched.
 inline constexpr double kMeasureSeconds = 60;
 
+/// The time of a request, and from when on the steady clock it counts; 0: from where the worker begins with it.
+struct RequestTime {
+  double budget_s = 0;
+  double started_s = 0;
+  double most_s = 0;  ///< as tuner::MeasureRequest has it
+};
+
 /// Measures into `path`, in every execution variant that the choice allows, and with the threads of `plan` if it is not null; warns of what
-/// the profile lacks. Throws Error.
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress);
+/// the profile lacks. `on_pass`, which may be empty, learns how long the first pass over all layers took. Throws Error, OutOfTime where
+/// the time of `wait` was over.
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, const RequestTime& time, const PlanChoice& choice,
+                     const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress,
+                     const std::function<void(const tuner::PassTimed&)>& on_pass = {});
 
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
                                           const std::string& profile_path, const tuner::WaitOptions& wait, ProgressLine& progress);
 
-/// Compares the model's pieces with the whole model, and the plan where there is one. 0: no limit. Throws Error.
-[[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
+/// Compares the model's pieces with the whole model, and the plan where there is one. A budget of 0: no limit. Throws Error, OutOfTime
+/// where the time of `wait` was over.
+[[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, const RequestTime& time,
                                              const tuner::WaitOptions& wait, ProgressLine& progress);
 
 /// Warns if `name`, what check_modules() found, is not "".

@@ -64,7 +64,7 @@ _BRANCH = "write the branch with torch.cond or torch.where: a program can't depe
 _HINTS = (
     ("specialized it to be a constant (1)", "give example inputs of two samples or more: one sample is taken for a constant"),
     ("Constraints violated", "put the samples first in every input, and let nothing in the model depend on their number"),
-    ("Cache in output", "call the model with use_cache=False: a cache is no output that can be saved"),
+    ("Cache in output", "call the model with use_cache=False: a cache can't be saved as an output"),
     ("data-dependent", _BRANCH),
     ("GuardOnDataDependentSymNode", _BRANCH),
     ("namedtuple", "return a tuple or a dict instead of a namedtuple"),
@@ -102,8 +102,9 @@ def export(
     """Exports `model` in training form to `path` and returns the program. The model is left as it was.
 
     example_inputs: positional arguments of forward, two samples or more in dimension 0. With `loss`, the last of them is the target:
-    forward gets the others, and the program's output is loss(output, target), a mean over the samples. Without, the program returns what
-    forward returns, and the loss is chosen by mptune's --loss; a model that returns a scalar first has its loss in the program.
+    forward gets the others, and the program's first output is loss(output, target), a mean over the samples; behind it stand the tensors
+    of `output`, if all of them have samples in dimension 0. Without, the program returns what forward returns, and the loss is chosen by
+    mptune's --loss; a model that returns a scalar first has its loss in the program.
     A model in evaluation mode is exported in training mode. A model in training mode is exported as it is: parts in eval() stay frozen.
     Raises ExportError; then no file is written.
     """
@@ -136,10 +137,13 @@ def _check_path(path: str) -> None:
 def _check_arguments(model: Any, inputs: Any) -> None:
     if isinstance(model, type) or not isinstance(model, torch.nn.Module):
         remedy = "make one of the class" if isinstance(model, type) else "put it into the forward of a torch.nn.Module"
-        raise ExportError("the model is no torch.nn.Module", getattr(model, "__name__", type(model).__name__), remedy)
+        raise ExportError("the model is not a torch.nn.Module", getattr(model, "__name__", type(model).__name__), remedy)
     if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Sequence):
         remedy = "give a tuple of forward's arguments: (x,)"
         raise ExportError(f"the example inputs are a {type(inputs).__name__}", "example_inputs", remedy)
+    for i, leaf in enumerate(pytree.tree_leaves(tuple(inputs))):
+        if type(leaf).__module__.split(".")[0] == "numpy":
+            raise ExportError("an example input is a NumPy array", f"example_inputs, value {i}", "give torch.from_numpy(array)")
 
 
 def _check_model(model: torch.nn.Module) -> None:
@@ -236,10 +240,16 @@ def _over_indices(function: Callable[..., torch.Tensor], bh_indices: bool = True
 def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: _Positional, kwargs: _Keywords) -> torch.nn.Module:
     """The same model, with the same names of parameters, whose forward takes a target at the end and returns the loss."""
     kind = type(model)
+    joined: list[bool] = []
 
     class WithLoss(kind):  # type: ignore[misc, valid-type]
-        def forward(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
-            return loss(super().forward(*arguments[:-1], **keywords), arguments[-1])
+        def forward(self, *arguments: Any, **keywords: Any) -> Any:
+            output = super().forward(*arguments[:-1], **keywords)
+            value = loss(output, arguments[-1])
+            # Decided by the eager step: a comparison of sizes under export would restrict the number of samples.
+            if not joined:
+                joined.append(_can_be_joined(_tensors(output), _tensors(arguments[-1])))
+            return (value, *(tensor.detach() for tensor in _tensors(output))) if joined[0] else value
 
     # torch.export names the program's inputs after the parameters of forward.
     names = _names_of(model, len(inputs) - 1)
@@ -251,6 +261,12 @@ def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs
     subject = copy.copy(model)
     subject.__class__ = WithLoss
     return subject
+
+
+def _can_be_joined(outputs: list[torch.Tensor], targets: list[torch.Tensor]) -> bool:
+    """True if every output has the samples in dimension 0, where those of micro-batches are joined."""
+    samples = next((target.shape[0] for target in targets if target.dim() > 0), None)
+    return samples is not None and all(output.dim() > 0 and output.shape[0] == samples for output in outputs)
 
 
 def _check_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: _Positional, kwargs: _Keywords, samples: int) -> None:
@@ -393,7 +409,7 @@ def _step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) -> _St
         _check_outputs(outputs)
         tensors = _tensors(outputs)
         if not tensors or not tensors[0].is_floating_point():
-            raise ExportError("the model's first output is no floating tensor", name, "return the loss or the prediction first")
+            raise ExportError("the model's first output is not a floating-point tensor", name, "return the loss or the prediction first")
         first = tensors[0]
         loss = first if first.dim() == 0 else first.to(torch.promote_types(first.dtype, torch.float32)).square().mean()
         if not loss.requires_grad:
@@ -434,7 +450,7 @@ def _check_outputs(outputs: Any) -> None:
         return
     remedy = "return tensors, numbers, and tuples or dicts of them"
     if "Cache" in type(outputs).__name__:
-        remedy = "call the model with use_cache=False: a cache is no output that can be saved"
+        remedy = "call the model with use_cache=False: a cache can't be saved as an output"
     raise ExportError("an output that can't be saved", type(outputs).__name__, remedy)
 
 
@@ -525,8 +541,8 @@ def _check_program(program: torch.export.ExportedProgram, reference: _Step, inpu
         step = _step(module, inputs, kwargs)
         for name in constants:
             if _differs(before[name], step.buffers.pop(name)):
-                remedy = "make it one with register_buffer: a constant is no state that is trained or saved"
-                raise ExportError("the model writes a tensor that is no buffer", name, remedy)
+                remedy = "make it one with register_buffer: constants are neither trained nor saved"
+                raise ExportError("the model writes a tensor that is not a buffer", name, remedy)
         _compare(reference, step)
     except ExportError as error:
         if not reference.reentrant:

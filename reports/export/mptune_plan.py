@@ -30,6 +30,7 @@ _MEMORY_FORMATS = ("contiguous", "channels_last")
 _PRECISIONS = ("float32", "bf16", "fp16")
 _MOST_CORES = 4096
 _VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
+_LEAST_FOR_INTERVAL = 6  # measurements from which the median has a 95 % interval
 _CORRECT = "correct it, or use a file that mptune wrote"
 
 
@@ -496,7 +497,10 @@ class _Object:
     def texts(self, key: str) -> list[str]:
         return [self._text(key, value) for value in self.array(key)]
 
-    def interval(self, key: str) -> list[float]:
+    def interval(self, key: str) -> Optional[list[float]]:
+        """None if it is absent or null: of fewer than six measurements there is none."""
+        if not self.has(key):
+            return None
         ends = [self._number(key, value) for value in self.array(key)]
         if len(ends) != 2 or ends[0] > ends[1]:
             self.refuse(key, "must be [low, high]")
@@ -523,13 +527,18 @@ def _measured(file: _Object) -> Optional[dict[str, Any]]:
     if not file.has("measured"):
         return None
     read = file.member("measured")
-    measured = {"step_s": read.number("step_s"), "step_ci95_s": read.interval("step_ci95_s"), "step_samples": read.integer("step_samples"),
+    samples = read.integer("step_samples")
+    # Earlier versions wrote the range of few samples as their interval.
+    known = samples >= _LEAST_FOR_INTERVAL
+    step_ci95_s = read.interval("step_ci95_s")
+    measured: dict[str, object] = {"step_s": read.number("step_s"), "step_ci95_s": step_ci95_s if known else None, "step_samples": samples,
                 "peak_bytes": read.byte_counts("peak_bytes"), "verdict": read.text("verdict")}
     if measured["verdict"] not in _VERDICTS:
         read.refuse("verdict", "is not a verdict, like FAST")
     if read.has("speedup"):
         speedup = read.member("speedup")
-        measured["speedup"] = {"over": speedup.text("over"), "estimate": speedup.number("estimate"), "ci95": speedup.interval("ci95")}
+        ci95 = speedup.interval("ci95")
+        measured["speedup"] = {"over": speedup.text("over"), "estimate": speedup.number("estimate"), "ci95": ci95 if known else None}
     return measured
 
 

@@ -6,22 +6,26 @@
 #include <array>
 #include <utility>
 
+#include "profiler/base/text.h"
 #include "reports/html/markup.h"
+#include "reports/render/answer_text.h"
 #include "reports/render/recommendation_text.h"
+#include "reports/render/report_text.h"
+#include "reports/render/units.h"
 
 namespace mptune::reports {
 namespace {
 
 std::string evidence(const Speedup& speedup, const std::string& over) {
-  const std::string interval = fmt::format(" (95 % interval {:.2f} to {:.2f})", speedup.ci95.low, speedup.ci95.high);
+  const std::string sure = evidence_in_brackets(speedup);
   switch (speedup.verdict) {
     case Verdict::fast:
     case Verdict::slow:
-      return fmt::format("{:.2f} times as fast as {}", speedup.estimate, over) + interval;
+      return fmt::format("{:.2f} times as fast as {}", speedup.estimate, over) + sure;
     case Verdict::same:
-      return "as fast as " + over + " within 2 %" + interval;
+      return "as fast as " + over + " within 2 %" + sure;
     case Verdict::ambiguous:
-      return "no proven difference to " + over + interval;
+      return "no proven difference to " + over + sure;
     case Verdict::unknown:
       break;
   }
@@ -31,7 +35,7 @@ std::string evidence(const Speedup& speedup, const std::string& over) {
 }  // namespace
 
 std::string times_text(double ratio) {
-  return fmt::format("{:.2f}x", ratio);
+  return format_ratio(ratio) + "x";
 }
 
 std::string baseline_words(const std::string& name) {
@@ -48,26 +52,33 @@ std::string baseline_words(const std::string& name) {
   return name;
 }
 
-const tuner::BaselineResult* compared_baseline(const tuner::Recommendation& all) {
-  const tuner::BaselineResult* best = nullptr;
-  for (const tuner::BaselineResult& baseline : all.baselines) {
-    if (baseline.trial.plan_key == all.recommended.trial.plan_key || baseline.step_s <= 0) continue;
-    if (baseline.name == kSingleDeviceBaseline) return &baseline;
-    if (best == nullptr || baseline.step_s < best->step_s) best = &baseline;
-  }
-  return best;
+std::vector<const tuner::BaselineResult*> compared_baselines(const tuner::Recommendation& all) {
+  constexpr std::size_t kMost = 2;
+  std::vector<const tuner::BaselineResult*> baselines = tuner::leading_baselines(all);
+  baselines.resize(std::min(baselines.size(), kMost));
+  return baselines;
+}
+
+std::string verdict_detail(const Speedup& speedup) {
+  const std::string verdict = to_string(speedup.verdict);
+  if (speedup.ci95) return fmt::format("95 % [{}, {}], {}", format_ratio(speedup.ci95->low), format_ratio(speedup.ci95->high), verdict);
+  if (!speedup.error_rate) return verdict;
+  return fmt::format("{} to {} in {}, {}", format_ratio(speedup.range->low), format_ratio(speedup.range->high),
+                     counted(static_cast<std::int64_t>(speedup.pairs), "pair"), verdict);
 }
 
 std::string answer_sentence(const StudyReport& report) {
   const tuner::Recommendation& all = report.recommendation;
   const std::string& head = all.recommended.description;
-  const tuner::BaselineResult* other = compared_baseline(all);
   const bool one_device = std::ranges::any_of(all.baselines, [&](const tuner::BaselineResult& baseline) {
     return baseline.name == kSingleDeviceBaseline && baseline.trial.plan_key == all.recommended.trial.plan_key;
   });
-  if (one_device && !all.advice.empty()) return sentence_of(text_of(all.advice.front()));
-  if (other == nullptr) return sentence_of(head);
-  return sentence_of(head + ": " + evidence(other->speedup, baseline_words(other->name)));
+  const std::string begin = is_provisional(report) ? "provisional: " : "";
+  if (one_device && !all.advice.empty()) return sentence_of(begin + text_of(all.advice.front()));
+  std::vector<std::string> compared;
+  for (const tuner::BaselineResult* other : compared_baselines(all))
+    compared.push_back(evidence(other->speedup, baseline_words(other->name)));
+  return sentence_of(begin + head + (compared.empty() ? "" : ": " + join(compared, "; ")));
 }
 
 }  // namespace mptune::reports

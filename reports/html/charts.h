@@ -20,7 +20,7 @@ struct IntervalRow {
   std::string value;   ///< "301 ms [299, 303] ms"
   std::string note;    ///< "1.73x [1.68, 1.79] FAST", or why there is no value
   double seconds = 0;  ///< 0: no value
-  Interval ci95;
+  std::optional<Interval> ci95{};
   bool chosen = false;
 };
 /// A line from zero to a dot with an error bar per row, all on one axis.

@@ -23,9 +23,8 @@ constexpr std::size_t kMostActions = 4000;
 std::vector<PageFigure> figures(const PlanFile& file) {
   std::vector<PageFigure> all;
   if (file.measured) {
-    const Interval& ci95 = file.measured->step_ci95_s;
-    all.push_back(
-        {"measured step", format_seconds(file.measured->step_s), ci95.low < ci95.high ? "95 % " + format_interval_seconds(ci95) : ""});
+    const std::optional<Interval>& ci95 = file.measured->step_ci95_s;
+    all.push_back({"measured step", format_seconds(file.measured->step_s), ci95 ? "95 % " + format_interval_seconds(*ci95) : ""});
   }
   if (file.predicted) all.push_back({"predicted step", format_seconds(file.predicted->step_s), ""});
   const std::vector<std::int64_t> peaks = file.measured    ? file.measured->peak_bytes
@@ -49,16 +48,25 @@ std::string memory_table(const PlanFile& file) {
   return file.predicted || file.measured ? html_table({"device", ">predicted peak", ">measured peak"}, rows) : "";
 }
 
-std::string schedule_content(const Plan& plan) {
+/// How long the drawn step is, and why.
+std::string length_of_drawing(const PlanFile& file) {
+  if (file.measured) return " The step is drawn as long as the measured one.";
+  if (file.predicted) return " The step is drawn as long as the predicted one.";
+  return " A sample's forward through a stage is drawn as 1 ms.";
+}
+
+std::string schedule_content(const PlanFile& file) {
+  const Plan& plan = file.plan;
   std::size_t actions = 0;
   for (const std::vector<Action>& row : plan.actions) actions += row.size();
   if (actions == 0 || actions > kMostActions) return "";
-  const Simulation simulation = planner::simulate_schedule(plan);
+  const double step_s = file.measured ? file.measured->step_s : file.predicted ? file.predicted->step_s : 0;
+  const Simulation simulation = planner::simulate_schedule(plan, step_s);
   TraceReport report = build_trace_report(simulation.trace, {}, describe(plan));
-  return paragraphs({fmt::format(
-             "The order of the actions, drawn with equal stages and free copies: a sample's forward through a stage takes 1 s, "
-             "its backward 2 s. {} of the devices' time would be idle.",
-             format_percent(planner::theoretical_bubble(plan)))}) +
+  return paragraphs({fmt::format("The order of the actions, drawn with equal stages and free copies; a backward takes twice its forward. "
+                                 "{} of the devices' time would be idle.",
+                                 format_percent(planner::theoretical_bubble(plan))) +
+                     length_of_drawing(file)}) +
          timeline_chart({&report});
 }
 
@@ -95,7 +103,7 @@ std::string render_plan_html(const PlanFile& file, const std::string& name) {
   page.answer = plan_file_sentence(file);
   page.figures = figures(file);
   page.sections = {{"partition", "Partition", partition_content(file)},
-                   {"schedule", "Schedule", schedule_content(file.plan) + rows_content(file.plan)},
+                   {"schedule", "Schedule", schedule_content(file) + rows_content(file.plan)},
                    {"memory", "Memory", memory_table(file)},
                    {"alternatives", "Alternatives", alternatives_content(file)},
                    {"environment", "Made for", facts_content(file)}};

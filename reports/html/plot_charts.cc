@@ -40,16 +40,12 @@ class ValueScale {
   double top_, height_;
 };
 
-bool has_width(const Interval& interval) {
-  return interval.low < interval.high;
-}
-
 std::string interval_mark(const IntervalRow& row, const Axis& axis) {
   const double middle = kRowHeight / 2;
   const double x = axis.percent(row.seconds);
   std::string drawn = chart_line(row.chosen ? "stem chosen" : "stem", 0, middle, x, middle);
-  if (has_width(row.ci95)) {
-    const double low = axis.percent(row.ci95.low), high = axis.percent(row.ci95.high);
+  if (row.ci95) {
+    const double low = axis.percent(row.ci95->low), high = axis.percent(row.ci95->high);
     drawn += chart_line("error", low, middle, high, middle);
     for (const double end : {low, high}) drawn += chart_line("error", end, middle - 5, end, middle + 5);
   }
@@ -57,7 +53,7 @@ std::string interval_mark(const IntervalRow& row, const Axis& axis) {
 }
 
 double largest_of(const CurvePoint& point) {
-  return std::max({point.predicted_s, point.measured_s.value_or(0), point.measured_s ? point.measured_ci95_s.high : 0});
+  return std::max({point.predicted_s, point.measured_s.value_or(0), point.measured_ci95_s ? point.measured_ci95_s->high : 0});
 }
 
 std::string joined_points(const std::string& css_class, const std::vector<std::pair<double, double>>& places) {
@@ -70,13 +66,13 @@ std::string joined_points(const std::string& css_class, const std::vector<std::p
 std::string measured_mark(const CurvePoint& point, double x, const ValueScale& scale, bool chosen) {
   const double y = scale.y(*point.measured_s);
   std::string drawn;
-  if (has_width(point.measured_ci95_s)) {
-    const double low = scale.y(point.measured_ci95_s.low), high = scale.y(point.measured_ci95_s.high);
+  if (point.measured_ci95_s) {
+    const double low = scale.y(point.measured_ci95_s->low), high = scale.y(point.measured_ci95_s->high);
     drawn += chart_line("error", x, low, x, high);
   }
   if (chosen) drawn += fmt::format("<circle class=\"ring\" cx=\"{:.2f}%\" cy=\"{:.1f}\" r=\"9\"/>\n", x, y);
   const std::string words = fmt::format("split size {}: measured {}", point.split_size, format_seconds(*point.measured_s));
-  const std::string interval = has_width(point.measured_ci95_s) ? ", 95 % " + format_interval_seconds(point.measured_ci95_s) : "";
+  const std::string interval = point.measured_ci95_s ? ", 95 % " + format_interval_seconds(*point.measured_ci95_s) : "";
   return drawn + chart_dot(chosen ? "dot chosen" : "dot", x, y, words + interval);
 }
 
@@ -84,7 +80,7 @@ std::string measured_mark(const CurvePoint& point, double x, const ValueScale& s
 
 std::string interval_chart(const std::vector<IntervalRow>& rows) {
   double largest = 0;
-  for (const IntervalRow& row : rows) largest = std::max({largest, row.seconds, row.ci95.high});
+  for (const IntervalRow& row : rows) largest = std::max({largest, row.seconds, row.ci95 ? row.ci95->high : 0});
   if (largest <= 0) return "";
   const Axis axis = time_axis(largest);
   std::string markup = "<div class=\"intervals\">\n";

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <set>
 
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "reports/follow_up.h"
 #include "reports/html/answer.h"
 #include "reports/html/charts.h"
 #include "reports/html/html.h"
@@ -13,22 +15,21 @@
 #include "reports/html/plan_sections.h"
 #include "reports/html/trace_sections.h"
 #include "reports/html/trials.h"
+#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
+#include "reports/render/measured_sizes.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/render/unmeasured.h"
+#include "reports/shared_files.h"
 
 namespace mptune::reports {
 namespace {
 
 constexpr const char* kWaiting =
     "Where the time goes, below, says how much of the waiting for other devices is pipeline bubble, imbalance or another cause.";
-
-std::string interval_text(const Interval& interval) {
-  return interval.low < interval.high ? format_interval_seconds(interval) : "";
-}
 
 std::int64_t largest(const std::vector<std::int64_t>& bytes) {
   return bytes.empty() ? 0 : std::ranges::max(bytes);
@@ -54,30 +55,14 @@ std::string memory_detail(const StudyReport& report) {
   return text;
 }
 
-void keep_known_interval(const tuner::Trial& trial, double middle, Interval& ci95) {
-  ci95 = known_interval(ci95, middle, rounds_of(trial));
-}
-
-/// Without the intervals of few measurements, which cover less than they say.
-StudyReport with_known_intervals(StudyReport report) {
-  tuner::Recommendation& all = report.recommendation;
-  keep_known_interval(all.recommended.trial, all.recommended.step_s, all.recommended.step_ci95_s);
-  if (all.best_pipeline) keep_known_interval(all.best_pipeline->trial, all.best_pipeline->step_s, all.best_pipeline->step_ci95_s);
-  for (tuner::BaselineResult& baseline : all.baselines) keep_known_interval(baseline.trial, baseline.step_s, baseline.step_ci95_s);
-  return report;
-}
-
 std::vector<PageFigure> figures(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::vector<PageFigure> all;
-  if (const tuner::BaselineResult* other = compared_baseline(report.recommendation); other != nullptr && other->speedup.pairs > 0) {
-    const bool known = other->speedup.verdict != Verdict::unknown;
-    const std::string interval = fmt::format("95 % [{:.2f}, {:.2f}], ", other->speedup.ci95.low, other->speedup.ci95.high);
-    all.push_back({"speed-up over " + baseline_words(other->name), times_text(other->speedup.estimate),
-                   (known ? interval : "") + std::string(to_string(other->speedup.verdict))});
+  for (const tuner::BaselineResult* other : compared_baselines(report.recommendation)) {
+    if (other->speedup.pairs > 0)
+      all.push_back({"speed-up over " + baseline_words(other->name), times_text(other->speedup.estimate), verdict_detail(other->speedup)});
   }
-  const std::string interval = interval_text(best.step_ci95_s);
-  all.push_back({"step", format_seconds(best.step_s), interval.empty() ? "" : "95 % " + interval});
+  all.push_back({"step", format_seconds(best.step_s), best.step_ci95_s ? "95 % " + format_interval_seconds(*best.step_ci95_s) : ""});
   if (largest(best.peak_bytes) > 0) all.push_back({"peak memory", format_bytes(largest(best.peak_bytes)), memory_detail(report)});
   all.push_back({"tuning", format_seconds(report.elapsed_s), counted(static_cast<std::int64_t>(report.trials.size()), "trial")});
   return all;
@@ -85,8 +70,17 @@ std::vector<PageFigure> figures(const StudyReport& report) {
 
 std::string next_content(const StudyReport& report) {
   if (report.run_command.empty()) return "";
-  const std::string path = report.plan_file;
-  std::string markup = code_block(report.run_command);
+  const std::string path = beside_study(report, report.plan_file);
+  std::string markup = paragraphs({where_to_give_commands(report) + ", train with the plan:"}) +
+                       code_block(shared_command_with_plan_file(report.training, report.recommendation.recommended.trial.plan, path));
+  if (const std::vector<std::string> lines = plain_pytorch(report.recommendation.recommended.trial.plan); !lines.empty())
+    markup += paragraphs({"Plain PyTorch does the same with:"}) + code_block(join(lines, "\n"));
+  if (more_measuring_helps(report))
+    markup += paragraphs({"Go on measuring:"}) + code_block(shared_resume_command(study_name(report), report.elapsed_s));
+  markup += folded("In Python", code_block("import mptune\nimport torch\n\nwith mptune.Pipeline(model, \"" + path +
+                                           "\") as pipeline:\n    optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.01)\n"
+                                           "    for data, target in loader:\n        loss = pipeline.step(data, target)  # forward and "
+                                           "backward of all micro-batches\n        optimizer.step()"));
   markup +=
       folded("In C++", code_block("auto plan = mptune::load_plan(\"" + path +
                                   "\");\nmptune::Pipeline pipeline(make_model(), plan);  // copies the stages to their devices\n"
@@ -99,10 +93,11 @@ std::string next_content(const StudyReport& report) {
   return markup;
 }
 
-IntervalRow row_of(const std::string& name, const std::string& detail, double step_s, const Interval& ci95, const std::string& note) {
+IntervalRow row_of(const std::string& name, const std::string& detail, double step_s, const std::optional<Interval>& ci95,
+                   const std::string& note) {
   return {.name = name,
           .detail = detail,
-          .value = format_seconds(step_s) + (ci95.low < ci95.high ? " " + format_interval_seconds(ci95) : ""),
+          .value = format_seconds(step_s) + (ci95 ? " " + format_interval_seconds(*ci95) : ""),
           .note = note,
           .seconds = step_s,
           .ci95 = ci95};
@@ -113,10 +108,10 @@ std::string baselines_content(const tuner::Recommendation& all) {
   std::vector<IntervalRow> rows = {row_of("recommended", best.description, best.step_s, best.step_ci95_s, "")};
   rows.front().chosen = true;
   std::vector<HtmlRow> table = {
-      {"recommended", format_seconds(best.step_s), interval_text(best.step_ci95_s), "-", peak_text(best.peak_bytes)}};
+      {"recommended", format_seconds(best.step_s), interval_cell(best.step_ci95_s), "-", peak_text(best.peak_bytes)}};
   const auto add = [&](const IntervalRow& row, const std::string& speedup, const std::vector<std::int64_t>& peaks) {
     rows.push_back(row);
-    table.push_back({row.name, row.seconds > 0 ? format_seconds(row.seconds) : "-", interval_text(row.ci95), speedup, peak_text(peaks)});
+    table.push_back({row.name, row.seconds > 0 ? format_seconds(row.seconds) : "-", interval_cell(row.ci95), speedup, peak_text(peaks)});
   };
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key)
     add(row_of("best_pipeline", all.best_pipeline->description, all.best_pipeline->step_s, all.best_pipeline->step_ci95_s, ""), "-",
@@ -128,8 +123,13 @@ std::string baselines_content(const tuner::Recommendation& all) {
         baseline.peak_bytes);
   }
   for (const tuner::UnmeasuredPlan& plan : all.unmeasured.baselines)
-    add({.name = plan.name, .detail = plan.description, .value = "", .note = unmeasured_text(plan), .seconds = 0, .ci95 = {}},
-        unmeasured_text(plan), {});
+    add({.name = plan.name,
+         .detail = plan.description,
+         .value = "",
+         .note = names_of_files(unmeasured_text(plan)),
+         .seconds = 0,
+         .ci95 = {}},
+        names_of_files(unmeasured_text(plan)), {});
   return interval_chart(rows) +
          element("p", "class=\"note\"", "Step time, shorter is better; the bar is the 95 % interval of the median.") +
          folded("Speed-up of the recommendation over each, in numbers",
@@ -139,7 +139,7 @@ std::string baselines_content(const tuner::Recommendation& all) {
 std::string kinds_content(const tuner::KindComparison& kinds) {
   std::vector<HtmlRow> rows;
   for (const KindCells& row : kind_cells(kinds))
-    rows.push_back({row.kind, row.step, row.interval, row.speedup, row.peak, row.verdict, row.detail});
+    rows.push_back({row.kind, row.step, row.interval, row.speedup, row.peak, row.verdict, names_of_files(row.detail)});
   return rows.empty() ? ""
                       : paragraphs(texts_of(kinds.advice)) +
                             folded("Every kind, in numbers",
@@ -156,8 +156,7 @@ std::string split_size_content(const StudyReport& report) {
   std::vector<HtmlRow> rows;
   for (const CurvePoint& point : report.curve) {
     rows.push_back({std::to_string(point.split_size), point.predicted_s > 0 ? format_seconds(point.predicted_s) : "-",
-                    point.measured_s ? format_seconds(*point.measured_s) : "-",
-                    point.measured_s ? interval_text(point.measured_ci95_s) : "-"});
+                    point.measured_s ? format_seconds(*point.measured_s) : "-", interval_cell(point.measured_ci95_s)});
   }
   return paragraphs({"Small micro-batches fill the pipeline, large ones compute faster per sample: the fastest split lies between."}) +
          chart + folded("In numbers", html_table({">samples per micro-batch", ">predicted", ">measured", ">95 %"}, rows));
@@ -198,7 +197,7 @@ std::string partition_content(const StudyReport& report) {
 std::string environment_content(const StudyReport& report) {
   std::vector<HtmlRow> rows = {{"model", report.model}, {"batch", std::to_string(report.batch) + " samples per step"}};
   const auto add = [&](const std::string& name, const std::string& value) {
-    if (!value.empty()) rows.push_back({name, value});
+    if (!value.empty()) rows.push_back({name, names_of_files(value)});
   };
   add("input", report.fingerprint.input);
   std::vector<std::string> devices;
@@ -209,10 +208,11 @@ std::string environment_content(const StudyReport& report) {
   add("CUDA", report.fingerprint.cuda);
   add("fingerprint of the model", report.fingerprint.model);
   add("plan key", report.recommendation.recommended.trial.plan_key);
-  add("study", report.study);
-  add("plan", report.plan_file);
-  for (const std::string& trace : report.trace_files) add("trace", trace);
-  return html_table({"what", "here"}, rows, "class=\"facts\"") + paragraphs({"The same as data: mptune --json report " + report.study});
+  add("study", study_name(report));
+  add("plan", beside_study(report, report.plan_file));
+  for (const std::string& trace : report.trace_files) add("trace", beside_study(report, trace));
+  return html_table({"what", "here"}, rows, "class=\"facts\"") +
+         paragraphs({"The same as data: mptune --json report " + shell_word(study_name(report))});
 }
 
 /// How the numbers of the last series were made.
@@ -229,23 +229,33 @@ std::string method_content(const StudyReport& report) {
   }
   sentences.push_back(
       fmt::format("The last series benchmarked {} interleaved: in each of its {} the plans took turns, one step each, in one "
-                  "order and then in the other, so that drift of the machine hits all alike. The recommended plan has {}.",
+                  "order and then in the other, so that drift of the machine hits all alike. Plans that were clearly slower left it before "
+                  "the end. The recommended plan has {}.",
                   counted(static_cast<std::int64_t>(plans), "plan"), counted(static_cast<std::int64_t>(rounds.size()), "round"),
                   counted(static_cast<std::int64_t>(samples), "timed step")));
   sentences.emplace_back(
       "A step time is the median of whole steps, warm-up left out, timed without a recorder. Its 95 % interval comes from order "
-      "statistics and assumes no distribution. Speed-ups are medians of the ratios of steps of the same round.");
+      "statistics and assumes no distribution; fewer than six steps have none. Speed-ups are medians of the ratios of steps of the same "
+      "round.");
   sentences.emplace_back(
       "The timelines are recordings of other steps of the same plans. Predictions come from the measured costs of single layers "
       "and links, before any plan was run.");
+  if (std::string sizes = extrapolated_text(report.measured_sizes); !sizes.empty()) {
+    sizes.front() = 'C';
+    sentences.push_back(sizes + ".");
+  }
   if (!report.stop_reason.empty()) sentences.push_back("The search ended: " + report.stop_reason + ".");
   return paragraphs(sentences);
 }
 
+std::vector<std::string> shared_texts(std::vector<std::string> texts) {
+  std::ranges::transform(texts, texts.begin(), names_of_files);
+  return texts;
+}
+
 }  // namespace
 
-std::string render_study_html(const StudyReport& measured) {
-  const StudyReport report = with_known_intervals(measured);
+std::string render_study_html(const StudyReport& report) {
   const tuner::Recommendation& all = report.recommendation;
   Page page;
   page.title = report.model + ": mptune report";
@@ -254,10 +264,10 @@ std::string render_study_html(const StudyReport& measured) {
   page.subject = fmt::format("{}, {} samples per step, on {}", report.model, report.batch, join(names, ", "));
   page.answer = answer_sentence(report);
   page.figures = figures(report);
-  page.lead = texts_of(all.advice);
+  page.lead = shared_texts(texts_of(all.advice));
   if (const std::vector<std::string> reasons = texts_of(all.recommended.reasons); !reasons.empty())
     page.lead.push_back("Why: " + join(reasons, "; "));
-  page.alerts = texts_of(all.warnings);
+  page.alerts = shared_texts(texts_of(all.warnings));
   page.sections = {{"next", "What to do next", next_content(report)},
                    {"baselines", "Against the baselines", baselines_content(all)},
                    {"kinds", "Which kind of parallelism", kinds_content(all.kinds)},

@@ -26,15 +26,15 @@ std::string answer_of(const TraceReport& report) {
   const auto largest = std::ranges::max_element(profiler::kIdleCauses, {}, idle_of);
   std::string text = fmt::format("{} of the devices' time is idle", format_percent(report.bubble));
   if (idle_of(*largest) > 0) text += ", most of it " + cause_in_words(largest->name);
-  return text + (report.advice.empty() ? "." : "; " + text_of(report.advice.front()) + ".");
+  const planner::Advice* best = best_change(report.advice);
+  return text + (best == nullptr ? "." : "; " + text_of(*best) + ".");
 }
 
 std::vector<PageFigure> figures(const TraceReport& report) {
   std::vector<PageFigure> all;
-  const Interval ci95 = report.steps_s.empty() ? Interval{} : interval95(report.steps_s);
-  all.push_back(
-      {"step", format_seconds(report.step_s),
-       ci95.low < ci95.high ? "95 % " + format_interval_seconds(ci95) : counted(static_cast<std::int64_t>(report.steps_s.size()), "step")});
+  const std::optional<Interval> ci95 = interval95(report.steps_s);
+  all.push_back({"step", format_seconds(report.step_s),
+                 ci95 ? "95 % " + format_interval_seconds(*ci95) : counted(static_cast<std::int64_t>(report.steps_s.size()), "step")});
   all.push_back({"idle", format_percent(report.bubble), report.bubble_theory ? "in theory " + format_percent(*report.bubble_theory) : ""});
   std::int64_t peak = 0;
   for (const DeviceRow& row : report.devices) peak = std::max(peak, row.peak_bytes);

@@ -11,6 +11,7 @@
 #include "reports/html/markup.h"
 #include "reports/render/kinds.h"
 #include "reports/render/units.h"
+#include "reports/shared_files.h"
 
 namespace mptune::reports {
 namespace {
@@ -25,10 +26,6 @@ const tuner::Measured* measured_of(const tuner::Trial& trial) {
 
 double predicted_of(const tuner::Trial& trial) {
   return trial.prediction ? trial.prediction->step_s : 0;
-}
-
-std::string error_text(double predicted_s, double measured_s) {
-  return fmt::format("{:+.1f} %", 100 * (predicted_s / measured_s - 1));
 }
 
 /// Numbers sort by their value, whatever unit they are written in; missing ones come last.
@@ -52,12 +49,12 @@ HtmlRow row_of(const tuner::Trial& trial, int final_series) {
   const std::vector<std::int64_t> peaks = peak_bytes_of(trial);
   const std::int64_t peak = peaks.empty() ? 0 : std::ranges::max(peaks);
   if (measured == nullptr) {
-    row.insert(row.end(), {"-", missing(), missing(), tuner::outcome_text(trial.outcome)});
+    row.insert(row.end(), {missing(), missing(), missing(), names_of_files(tuner::outcome_text(trial.outcome))});
     return row;
   }
-  const Interval ci95 = interval95(measured->step_s);
-  row.emplace_back(ci95.low < ci95.high ? format_interval_seconds(ci95) : "-");
-  row.push_back(predicted_s > 0 ? number_cell(error_text(predicted_s, step_s), predicted_s / step_s - 1) : missing());
+  const std::optional<Interval> ci95 = interval95(measured->step_s);
+  row.push_back(ci95 ? number_cell(format_interval_seconds(*ci95), ci95->low) : missing());
+  row.push_back(predicted_s > 0 ? number_cell(off_by(predicted_s, step_s), predicted_s / step_s - 1) : missing());
   row.push_back(peak > 0 ? number_cell(format_bytes(peak), static_cast<double>(peak)) : missing());
   row.emplace_back("measured");
   return row;
@@ -79,8 +76,8 @@ std::string prediction_content(const StudyReport& report) {
   std::string markup;
   if (best.predicted_step_s > 0) {
     markup += paragraphs(
-        {fmt::format("The recommended plan: predicted {}, measured {} (prediction {}). On the line, a prediction is exact.",
-                     format_seconds(best.predicted_step_s), format_seconds(best.step_s), error_text(best.predicted_step_s, best.step_s))});
+        {fmt::format("The recommended plan: predicted {}, measured {} (off by {}). On the line, a prediction is exact.",
+                     format_seconds(best.predicted_step_s), format_seconds(best.step_s), off_by(best.predicted_step_s, best.step_s))});
   }
   return markup + scatter_chart(points);
 }

@@ -52,15 +52,21 @@ struct ActionWords {
   }
 };
 
-}  // namespace
-
-std::string action_of(const planner::Advice& advice) {
-  return std::visit(ActionWords{}, advice.remedy);
-}
-
 bool is_option(const planner::Advice& advice) {
   return std::holds_alternative<planner::MoveLayer>(advice.remedy) || std::holds_alternative<planner::OtherMicrobatches>(advice.remedy) ||
          std::holds_alternative<planner::SaveActivations>(advice.remedy);
+}
+
+}  // namespace
+
+const planner::Advice* best_change(const std::vector<planner::Advice>& advice) {
+  if (advice.empty()) return nullptr;
+  const auto option = std::ranges::find_if(advice, is_option);
+  return option == advice.end() ? &advice.front() : &*option;
+}
+
+std::string action_of(const planner::Advice& advice) {
+  return std::visit(ActionWords{}, advice.remedy);
 }
 
 std::string text_of(const planner::Advice& advice) {

@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/parallelism.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
+#include "reports/plain_pytorch.h"
 #include "reports/render/kinds.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
+#include "tuner/finalists.h"
 
 namespace mptune::reports {
 namespace {
@@ -35,16 +38,30 @@ std::string memory_line(const tuner::RecommendedPlan& plan) {
   return "peak memory " + format_bytes(*largest) + where;
 }
 
-/// Over the un-pipelined model on one device, and over the fastest baseline where that is another one.
+/// The baseline that the recommended plan is; null where it is none.
+const tuner::BaselineResult* own_baseline(const tuner::Recommendation& all) {
+  const auto own = std::ranges::find(all.baselines, all.recommended.trial.plan_key,
+                                     [](const tuner::BaselineResult& baseline) { return baseline.trial.plan_key; });
+  return own == all.baselines.end() ? nullptr : &*own;
+}
+
+std::string same_plan_line(const tuner::Recommendation& all) {
+  const tuner::BaselineResult* own = own_baseline(all);
+  if (own == nullptr) return "";
+  const bool plain = !plain_pytorch(all.recommended.trial.plan).empty();
+  return "the same plan as " + own->name + (plain ? ": plain PyTorch does it" : "");
+}
+
+/// Over each of leading_baselines().
 std::vector<std::string> speedup_lines(const tuner::Recommendation& all) {
+  const std::string other = own_baseline(all) == nullptr ? "" : " other";
   std::vector<std::string> lines;
-  if (all.baselines.empty()) return lines;
-  const auto fastest = std::ranges::min_element(all.baselines, {}, &tuner::BaselineResult::step_s);
-  for (auto baseline = all.baselines.begin(); baseline != all.baselines.end(); ++baseline) {
-    if (baseline != fastest && baseline->name != kSingleDeviceBaseline) continue;
-    const std::string name = baseline->name + (baseline == fastest && all.baselines.size() > 1 ? ", the best baseline" : "");
-    const bool same = baseline->trial.plan_key == all.recommended.trial.plan_key;
-    lines.push_back(same ? "the same plan as " + name : format_speedup(baseline->speedup) + " over " + name);
+  bool unpipelined = false;  // the best un-pipelined run was named
+  for (const tuner::BaselineResult* baseline : tuner::leading_baselines(all)) {
+    const bool first = tuner::is_unpipelined(baseline->trial.plan) && !std::exchange(unpipelined, true);
+    const bool single = baseline->name == kSingleDeviceBaseline;
+    const std::string rank = first ? ", the best" + other + " un-pipelined run" : single ? "" : ", the best" + other + " baseline";
+    lines.push_back(format_speedup(baseline->speedup) + " over " + baseline->name + rank);
   }
   return lines;
 }
@@ -73,10 +90,12 @@ std::size_t rounds_of(const tuner::Trial& trial) {
 
 bool is_provisional(const StudyReport& report) {
   const tuner::Recommendation& all = report.recommendation;
-  return !all.decided || few_rounds(all) != nullptr || rounds_of(all.recommended.trial) < kLeastForInterval95;
+  return !all.decided || few_rounds(all) != nullptr || rounds_of(all.recommended.trial) < as_index(kLeastPairs);
 }
 
 bool more_measuring_helps(const StudyReport& report) {
+  const auto left_out = [](const tuner::UnmeasuredPlan& plan) { return std::holds_alternative<tuner::NotInFinal>(plan.why); };
+  if (std::ranges::any_of(report.recommendation.unmeasured.baselines, left_out)) return true;
   return is_provisional(report) || std::ranges::any_of(report.recommendation.warnings, [](const tuner::Warning& warning) {
            return std::holds_alternative<tuner::NoTimeToMeasure>(warning) || std::holds_alternative<tuner::NoTraceOf>(warning) ||
                   std::holds_alternative<tuner::BaselinesNotTried>(warning);
@@ -89,11 +108,20 @@ std::string answer_title(const StudyReport& report) {
 
 std::vector<std::string> answer_lines(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
-  std::vector<std::string> lines = {best.description + cuts_text(best.trial.plan), step_line(best)};
+  std::vector<std::string> lines = {best.description + cuts_text(best.trial.plan), step_line(best), same_plan_line(report.recommendation)};
   for (std::string& line : speedup_lines(report.recommendation)) lines.push_back(std::move(line));
   lines.push_back(memory_line(best));
   lines.push_back(last_line(report.recommendation));
   std::erase(lines, "");
+  return lines;
+}
+
+std::vector<std::string> answer_in_short(const StudyReport& report) {
+  const tuner::RecommendedPlan& best = report.recommendation.recommended;
+  std::vector<std::string> lines = {(is_provisional(report) ? "provisional: " : "recommended: ") + best.description +
+                                    cuts_text(best.trial.plan)};
+  if (std::vector<std::string> speedups = speedup_lines(report.recommendation); !speedups.empty())
+    lines.push_back(std::move(speedups.front()));
   return lines;
 }
 

@@ -61,15 +61,20 @@ std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextSt
     peaks = peaks || row.peak_bytes > 0;
   }
   const int numbers = 4 * kNumberWidth + (peaks ? kNumberWidth + 1 : 0);
-  const int width = std::max(kLeastBar, style.width - label - 2 - numbers);
-  std::string titles = pad_right("device", label + 2 + width);
+  const int room = style.width - label - 2 - numbers;
+  // A narrow terminal gets the bars, and before that long names of devices, on lines of their own.
+  const bool bars_below = room < kLeastBar, names_above = room < 0;
+  const int before = names_above ? style.width - numbers : bars_below ? label + 2 : label + 2 + room;
+  std::string titles = pad_right("device", before);
   for (const char* name : {"compute", "copy", "overlap", "idle"}) titles += pad_left(name, kNumberWidth);
   std::string text = paint(style, Color::bold, titles + (peaks ? pad_left("peak", kNumberWidth + 1) : "")) + "\n";
   for (const DeviceRow& row : devices) {
-    text += pad_right(row.device, label + 2) + bar(row, width, style);
+    const std::string name = names_above ? hanging("", row.device, style) + repeat(" ", before) : pad_right(row.device, label + 2);
+    text += name + (bars_below ? "" : bar(row, room, style));
     text += share(row.compute_s, row.window_s) + share(row.copy_s, row.window_s);
     text += share(row.overlap_s, row.window_s) + share(row.idle_s, row.window_s);
     text += (peaks ? pad_left(format_bytes(row.peak_bytes), kNumberWidth + 1) : "") + "\n";
+    if (bars_below) text += "  " + bar(row, style.width - 2, style) + "\n";
   }
   return text + legend(style) + "\n";
 }

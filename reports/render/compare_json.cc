@@ -6,17 +6,13 @@
 namespace mptune::reports {
 namespace {
 
-planner::Json optional_interval(const std::optional<Interval>& interval) {
-  return interval ? planner::Json::array({interval->low, interval->high}) : planner::Json(nullptr);
-}
-
 planner::Json recordings_json(const ComparedSide& side) {
   planner::Json recordings = planner::Json::array();
   for (std::size_t i = 0; i < side.recordings.size(); ++i) {
     const MedianEstimate& step = side.recordings[i];
     recordings.push_back({{"name", side.names.at(i)},
                           {"step_s", step.samples > 0 ? planner::Json(step.median) : planner::Json(nullptr)},
-                          {"step_ci95_s", step.samples > 0 ? optional_interval(step.ci95) : planner::Json(nullptr)},
+                          {"step_ci95_s", planner::interval_json(step.ci95)},
                           {"step_samples", step.samples}});
   }
   return recordings;
@@ -42,8 +38,7 @@ planner::Json compared_json(const ComparedSide& side) {
                         {"failed_plans", not_measured_json(side.unmeasured.candidates)}};
   if (side.step_s) {
     json["step_s"] = side.step_s->median;
-    // The least and the largest of several recordings are no interval of their mean.
-    if (!side.predicted && side.recordings.size() < 2) json["step_ci95_s"] = optional_interval(side.step_s->ci95);
+    json["step_ci95_s"] = planner::interval_json(side.step_s->ci95);
     json["step_samples"] = side.step_s->samples;
   }
   if (const auto rate = samples_per_second(side)) json["samples_per_second"] = *rate;
@@ -55,7 +50,7 @@ planner::Json part_json(const PartChange& part, const DeviceChange& device) {
   return {{"a_s", device.a.empty() ? planner::Json(nullptr) : planner::Json(part.a_s)},
           {"b_s", device.b.empty() ? planner::Json(nullptr) : planner::Json(part.b_s)},
           {"difference_s", both ? planner::Json(part.difference_s()) : planner::Json(nullptr)},
-          {"difference_ci95_s", optional_interval(part.ci95_s)},
+          {"difference_ci95_s", planner::interval_json(part.ci95_s)},
           {"clear", both ? planner::Json(part.is_clear()) : planner::Json(nullptr)},
           {"percent_of_step", both ? planner::Json(100 * device.share(part)) : planner::Json(nullptr)}};
 }
@@ -75,7 +70,7 @@ planner::Json main_cause_json(const MainCause& cause) {
   return {{"device", cause.device},
           {"part", cause.part.part},
           {"difference_s", cause.part.difference_s()},
-          {"difference_ci95_s", optional_interval(cause.part.ci95_s)},
+          {"difference_ci95_s", planner::interval_json(cause.part.ci95_s)},
           {"share_of_difference", cause.share},
           {"text", sentence(cause)}};
 }
@@ -105,7 +100,7 @@ planner::Json comparison_json(const Comparison& comparison) {
                         {"per_device", planner::Json::array()},
                         {"largest_changes", planner::Json::array()},
                         {"plan_changes", nullptr}};
-  if (comparison.ratio) json["ratio"] = {{"estimate", *comparison.ratio}, {"ci95", optional_interval(comparison.ratio_ci95)}};
+  if (comparison.ratio) json["ratio"] = {{"estimate", *comparison.ratio}, {"ci95", planner::interval_json(comparison.ratio_ci95)}};
   for (const Unlike& thing : comparison.unlike)
     json["unlike"].push_back({{"what", name_of(thing.what)}, {"a", thing.a}, {"b", thing.b}, {"text", text_of(thing)}});
   if (comparison.cause) json["main_cause"] = main_cause_json(*comparison.cause);

@@ -5,6 +5,7 @@
 #include "reports/render/markdown_parts.h"
 #include "reports/render/style.h"
 #include "reports/render/units.h"
+#include "reports/shared_files.h"
 
 namespace mptune::reports {
 namespace {
@@ -74,7 +75,7 @@ std::string render_compared_markdown(const Comparison& comparison) {
   if (comparison.plan_changes && !comparison.plan_changes->empty()) text += "Plans, A -> B:\n\n" + list_of(*comparison.plan_changes);
   text += not_measured_list(comparison) + folded("Every device and cause", device_tables(comparison));
   while (text.ends_with("\n\n")) text.pop_back();
-  return finished({}, text);
+  return finished({}, names_of_files(text));
 }
 
 }  // namespace mptune::reports

@@ -35,8 +35,9 @@ Scale scale_of(const std::vector<CurvePoint>& curve) {
     if (point.predicted_s > 0) add(point.predicted_s);
     if (point.measured_s) {
       add(*point.measured_s);
-      add(point.measured_ci95_s.low);
-      add(point.measured_ci95_s.high);
+      if (!point.measured_ci95_s) continue;
+      add(point.measured_ci95_s->low);
+      add(point.measured_ci95_s->high);
     }
   }
   const double margin = std::max((*high - *low) * 0.05, *high * 0.01);
@@ -60,8 +61,8 @@ void draw_prediction(Canvas& canvas, const std::vector<CurvePoint>& curve, const
 }
 
 void draw_measurement(Canvas& canvas, const CurvePoint& point, int column, const Scale& scale, const TextStyle& style) {
-  const int top = scale.row(point.measured_ci95_s.high);
-  const int bottom = scale.row(point.measured_ci95_s.low);
+  const Interval ends = point.measured_ci95_s.value_or(Interval{*point.measured_s, *point.measured_s});
+  const int top = scale.row(ends.high), bottom = scale.row(ends.low);
   for (int row = top; row <= bottom; ++row) canvas.put(row, column, style.unicode ? "│" : "|", Color::green);
   if (top < bottom) {
     canvas.put(top, column, style.unicode ? "┬" : "-", Color::green);
@@ -97,8 +98,8 @@ std::string render_curve(const std::vector<CurvePoint>& curve, const TextStyle& 
     axis.text(0, columns[i] - static_cast<int>(number.size() - 1) / 2, number);
   }
   text += repeat(" ", kLabel + 2) + axis.row(0, style) + "\n";
-  return text + repeat(" ", kLabel + 2) + "samples per micro-batch; " +
-         (style.unicode ? "● measured with 95 % interval, · predicted\n" : "o measured with 95 % interval, . predicted\n");
+  const char* signs = style.unicode ? "● measured with 95 % interval, · predicted" : "o measured with 95 % interval, . predicted";
+  return text + hanging(repeat(" ", kLabel + 2), std::string("samples per micro-batch; ") + signs, style);
 }
 
 }  // namespace mptune::reports

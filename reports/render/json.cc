@@ -7,16 +7,14 @@
 #include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
+#include "reports/plain_pytorch.h"
 #include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
+#include "reports/render/measured_sizes.h"
 #include "reports/render/recommendation_text.h"
 
 namespace mptune::reports {
 namespace {
-
-planner::Json interval_json(const Interval& interval) {
-  return planner::Json::array({interval.low, interval.high});
-}
 
 planner::Json idle_seconds(const profiler::IdleCauses& idle) {
   const auto seconds = [](Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
@@ -61,7 +59,7 @@ planner::Json plan_json(const tuner::RecommendedPlan& plan, const Layers& layers
                         {"plan_key", plan.trial.plan_key},
                         {"description", plan.description},
                         {"step_s", plan.step_s},
-                        {"step_ci95_s", interval_json(plan.step_ci95_s)}};
+                        {"step_ci95_s", planner::interval_json(plan.step_ci95_s)}};
   const auto* measured = std::get_if<tuner::Measured>(&plan.trial.outcome);
   json["step_samples"] = measured == nullptr ? 0 : measured->step_s.size();
   json["predicted_step_s"] = plan.predicted_step_s;
@@ -77,7 +75,7 @@ planner::Json baseline_json(const tuner::BaselineResult& baseline) {
       {"name", baseline.name}, {"plan_key", baseline.trial.plan_key}, {"outcome", tuner::outcome_class(baseline.trial.outcome)}};
   if (const auto* measured = std::get_if<tuner::Measured>(&baseline.trial.outcome)) {
     json["step_s"] = baseline.step_s;
-    json["step_ci95_s"] = interval_json(baseline.step_ci95_s);
+    json["step_ci95_s"] = planner::interval_json(baseline.step_ci95_s);
     json["step_samples"] = measured->step_s.size();
     json["peak_bytes"] = baseline.peak_bytes;
     json["speedup"] = to_json_object(baseline.speedup);
@@ -108,7 +106,7 @@ planner::Json kind_json(const tuner::KindResult& row, const Layers& layers) {
   json["plan"] = row.trial ? planner::plan_object(row.trial->plan, stage_modules(row.trial->plan, layers)) : planner::Json(nullptr);
   json["plan_key"] = row.trial ? planner::Json(row.trial->plan_key) : planner::Json(nullptr);
   json["step_s"] = row.trial ? planner::Json(row.step_s) : planner::Json(nullptr);
-  json["step_ci95_s"] = row.trial ? interval_json(row.step_ci95_s) : planner::Json(nullptr);
+  json["step_ci95_s"] = planner::interval_json(row.step_ci95_s);
   json["step_samples"] = row.trial ? std::get<tuner::Measured>(row.trial->outcome).step_s.size() : 0;
   json["predicted_step_s"] = row.predicted_step_s > 0 ? planner::Json(row.predicted_step_s) : planner::Json(nullptr);
   json["peak_bytes"] = row.trial ? planner::Json(row.peak_bytes) : planner::Json::array();
@@ -136,7 +134,7 @@ planner::Json curve_json(const std::vector<CurvePoint>& curve) {
     points.push_back({{"split_size", point.split_size},
                       {"predicted_s", point.predicted_s > 0 ? planner::Json(point.predicted_s) : planner::Json(nullptr)},
                       {"step_s", point.measured_s ? planner::Json(*point.measured_s) : planner::Json(nullptr)},
-                      {"step_ci95_s", point.measured_s ? interval_json(point.measured_ci95_s) : planner::Json(nullptr)}});
+                      {"step_ci95_s", planner::interval_json(point.measured_ci95_s)}});
   }
   return points;
 }
@@ -180,7 +178,7 @@ planner::Json error_json(const std::string& what, const std::string& where, cons
 
 void put_step(planner::Json& json, const Samples& step_s) {
   json["step_s"] = median(step_s);
-  json["step_ci95_s"] = interval_json(interval95(step_s));
+  json["step_ci95_s"] = planner::interval_json(interval95(step_s));
   json["step_samples"] = step_s.size();
 }
 
@@ -193,12 +191,18 @@ planner::Json to_json_object(const Prediction& prediction) {
 }
 
 planner::Json to_json_object(const Speedup& speedup) {
-  return {{"estimate", speedup.estimate}, {"ci95", interval_json(speedup.ci95)}, {"verdict", to_string(speedup.verdict)}};
+  return {{"estimate", speedup.estimate},
+          {"ci95", planner::interval_json(speedup.ci95)},
+          {"range", planner::interval_json(speedup.range)},
+          {"pairs", speedup.pairs},
+          {"verdict", to_string(speedup.verdict)},
+          {"error_rate", speedup.error_rate ? planner::Json(*speedup.error_rate) : planner::Json(nullptr)}};
 }
 
 planner::Json to_json_object(const TraceQuality& quality) {
-  return {{"dropped", quality.dropped},           {"untagged", quality.untagged},   {"out_of_window", quality.out_of_window},
-          {"zero_stamped", quality.zero_stamped}, {"unmatched", quality.unmatched}, {"cut_off", quality.cut_off}};
+  return {{"dropped", quality.dropped},           {"untagged", quality.untagged},        {"out_of_window", quality.out_of_window},
+          {"zero_stamped", quality.zero_stamped}, {"unmatched", quality.unmatched},      {"cut_off", quality.cut_off},
+          {"ambiguous", quality.ambiguous},       {"unmatched_ns", quality.unmatched_ns}};
 }
 
 planner::Json devices_json(const TraceReport& report) {
@@ -253,6 +257,7 @@ planner::Json to_json_object(const MemoryRow& row) {
                         {"activations", activations},
                         {"slots_bytes", all.communication_buffer_bytes},
                         {"workspace_bytes", all.workspace_bytes},
+                        {"library_bytes", all.library_bytes},
                         {"reserve_bytes", all.reserve_bytes}};
   }
   return json;
@@ -292,6 +297,7 @@ void put_trace(planner::Json& json, const TraceReport& report) {
   json["bubble"] = report.bubble;
   if (report.bubble_theory) json["bubble_theory"] = *report.bubble_theory;
   json["quality"] = to_json_object(report.quality);
+  if (report.whole_graphs > 0) json["whole_graphs"] = {{"count", report.whole_graphs}, {"compute_share", report.whole_graphs_share}};
   json["implausible_times"] = planner::Json::array();
   for (const ImplausibleTime& record : report.implausible)
     json["implausible_times"].push_back(
@@ -380,6 +386,7 @@ planner::Json study_json(const StudyReport& report, const Layers& layers) {
   json["co_running_slowdown"] = report.co_running_slowdown;
   json["traces"] = report.trace_files;
   json["report"] = report.report_file.empty() ? planner::Json(nullptr) : planner::Json(report.report_file);
+  json["plain_pytorch"] = plain_pytorch(all.recommended.trial.plan);
   json["messages"] = texts_of(all.advice);
   json["warnings"] = texts_of(all.warnings);
   json["advice"] = report.trace ? advice_json(report.trace->advice) : planner::Json::array();
@@ -387,6 +394,7 @@ planner::Json study_json(const StudyReport& report, const Layers& layers) {
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
   json["refit"] = refit_json(report.refit);
+  json["measured_sizes"] = measured_sizes_json(report.measured_sizes);
   json["lower_bound_s"] = report.lower_bound_s;
   json["gap"] = report.lower_bound_s > 0 ? planner::Json(report.gap) : planner::Json(nullptr);
   json["elapsed_s"] = report.elapsed_s;

@@ -7,7 +7,6 @@
 
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/render/answer_text.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
@@ -53,8 +52,7 @@ KindCells cells_of(const tuner::KindResult& row) {
   if (!row.trial) return cells;
   cells.best = row.best;
   cells.step = format_seconds(row.step_s);
-  const Interval known = known_interval(row.step_ci95_s, row.step_s, rounds_of(*row.trial));
-  cells.interval = known.low < known.high ? format_interval_seconds(known) : "-";
+  cells.interval = interval_cell(row.step_ci95_s);
   cells.speedup = row.over_one_device ? fmt::format("{:.2f}x", row.over_one_device->estimate) : "-";
   cells.peak = row.peak_bytes.empty() ? "-" : format_bytes(std::ranges::max(row.peak_bytes));
   cells.verdict = verdict_of(row);

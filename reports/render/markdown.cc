@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#include "profiler/base/printable.h"
+#include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "reports/follow_up.h"
+#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/markdown_parts.h"
@@ -15,6 +17,7 @@
 #include "reports/render/report_text.h"
 #include "reports/render/style.h"
 #include "reports/render/units.h"
+#include "reports/shared_files.h"
 
 namespace mptune::reports {
 namespace {
@@ -23,10 +26,6 @@ namespace {
 constexpr TextStyle kBlock{.width = 100, .unicode = true, .color = false};
 
 using Row = MarkdownRow;
-
-std::string interval_text(const Interval& interval) {
-  return interval.low < interval.high ? format_interval_seconds(interval) : "-";
-}
 
 std::string largest_text(const std::vector<std::int64_t>& bytes) {
   return bytes.empty() || std::ranges::max(bytes) <= 0 ? "-" : format_bytes(std::ranges::max(bytes));
@@ -44,8 +43,7 @@ std::string kinds_of(const tuner::KindComparison& kinds) {
 std::string comparison_of(const tuner::Recommendation& all) {
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const auto& plan, const std::string& speedup) {
-    const Interval known = known_interval(plan.step_ci95_s, plan.step_s, rounds_of(plan.trial));
-    rows.push_back({name, format_seconds(plan.step_s), interval_text(known), speedup, largest_text(plan.peak_bytes)});
+    rows.push_back({name, format_seconds(plan.step_s), interval_cell(plan.step_ci95_s), speedup, largest_text(plan.peak_bytes)});
   };
   add("recommended", all.recommended, "");
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
@@ -72,8 +70,7 @@ std::string curve_of(const std::vector<CurvePoint>& curve) {
   std::vector<Row> rows;
   for (const CurvePoint& point : curve) {
     rows.push_back({std::to_string(point.split_size), point.predicted_s > 0 ? format_seconds(point.predicted_s) : "-",
-                    point.measured_s ? format_seconds(*point.measured_s) : "-",
-                    point.measured_s ? interval_text(point.measured_ci95_s) : "-"});
+                    point.measured_s ? format_seconds(*point.measured_s) : "-", interval_cell(point.measured_ci95_s)});
   }
   return rows.size() < 2 ? ""
                          : section("Step time of the pipeline over the split size") +
@@ -103,8 +100,14 @@ std::string trace_sections(const TraceReport& report) {
 
 std::string answer_of(const StudyReport& report) {
   std::string text = list_of(answer_lines(report));
-  if (!report.run_command.empty()) text += "Train with it:\n\n" + block(printable(report.run_command));
-  if (more_measuring_helps(report)) text += "Go on measuring:\n\n" + block(printable(report.resume_command));
+  if (!report.run_command.empty()) {
+    const std::string train = shared_command_with_plan_file(report.training, report.recommendation.recommended.trial.plan,
+                                                            beside_study(report, report.plan_file));
+    text += escaped(where_to_give_commands(report)) + ", train with the plan:\n\n" + block(train);
+  }
+  if (const std::vector<std::string> lines = plain_pytorch(report.recommendation.recommended.trial.plan); !lines.empty())
+    text += "Plain PyTorch does the same with:\n\n" + block(join(lines, "\n"));
+  if (more_measuring_helps(report)) text += "Go on measuring:\n\n" + block(shared_resume_command(study_name(report), report.elapsed_s));
   return text;
 }
 
@@ -117,7 +120,7 @@ std::string reasons_of(const StudyReport& report) {
 
 std::string finished_document(std::string text) {
   while (text.ends_with("\n\n")) text.pop_back();
-  return finished(kBlock, text);
+  return finished(kBlock, names_of_files(text));
 }
 
 }  // namespace
@@ -132,10 +135,10 @@ std::string render_study_markdown(const StudyReport& report, Listing failed) {
   text += curve_of(report.curve);
   for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace}) text += *trace ? trace_sections(**trace) : "";
   if (!all.warnings.empty()) text += section("Warnings") + list_of(texts_of(all.warnings));
-  std::string files = "plan    " + report.plan_file + "\n";
-  for (const std::string& trace : report.trace_files) files += "trace   " + trace + "\n";
-  if (!report.report_file.empty()) files += "report  " + report.report_file + "\n";
-  text += section("Files") + block(files + "study   " + report.study + "\n");
+  std::string files = "plan    " + beside_study(report, report.plan_file) + "\n";
+  for (const std::string& trace : report.trace_files) files += "trace   " + beside_study(report, trace) + "\n";
+  if (!report.report_file.empty()) files += "report  " + beside_study(report, report.report_file) + "\n";
+  text += section("Files") + block(files + "study   " + study_name(report) + "\n");
   return finished_document(text);
 }
 

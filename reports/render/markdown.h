@@ -8,7 +8,9 @@
 
 namespace mptune::reports {
 
-/// A study as one Markdown document: tables as GitHub writes them, timelines in code blocks.
+// Markdown documents are handed on: they name files as shared_files.h says.
+
+/// A study as one document: tables as GitHub writes them, timelines in code blocks.
 [[nodiscard]] std::string render_study_markdown(const StudyReport& report, Listing failed = Listing::few);
 /// The same of a trace.
 [[nodiscard]] std::string render_trace_markdown(const TraceReport& report);

@@ -100,6 +100,7 @@ std::string parts_text(const PeakContents& all) {
                                                              {"buffers", all.buffers_bytes},
                                                              {"communication buffers", all.communication_buffer_bytes},
                                                              {"workspace", all.workspace_bytes},
+                                                             {"CUDA's libraries", all.library_bytes},
                                                              {"allocator's reserve", all.reserve_bytes}};
   std::int64_t saved = 0;
   for (const auto& [microbatch, bytes] : all.activations_bytes) saved += bytes;

@@ -53,7 +53,7 @@ std::string with_option_names(const std::string& text) {
 Error with_option_names(const Error& error) {
   const auto* at_field = dynamic_cast<const planner::FieldError*>(&error);
   const std::string where = at_field != nullptr ? option_of(at_field->field()) : with_option_names(error.where());
-  return {with_option_names(std::string(error.what())), where, with_option_names(error.remedy()), error.code()};
+  return {with_option_names(error.problem()), where, with_option_names(error.remedy()), error.code()};
 }
 
 }  // namespace mptune::reports

@@ -32,13 +32,13 @@ namespace mptune::reports {
 struct ComparisonRow {
   std::string name;
   double step_s = 0;
-  Interval step_ci95_s;
+  std::optional<Interval> step_ci95_s;
   std::string speedup;  ///< "1.52x [1.50, 1.54] FAST" or "same plan", "" for the reference
   std::vector<std::int64_t> peak_bytes;
   bool reference = false;  ///< what the others are compared with
   std::string note{};      ///< stands in place of the step where there is none
 };
-/// Bars from zero with error bars at their ends; "-" for an interval without width, of one sample.
+/// Bars from zero with error bars at their ends; "-" where there is no interval.
 ///
 ///     recommended          #########|     301 ms  [299, 303] ms
 ///     naive_model_paral..  ############|  455 ms  [450, 460] ms  1.51x [1.49, 1.53] FAST

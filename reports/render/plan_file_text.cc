@@ -46,8 +46,8 @@ std::string plan_file_sentence(const PlanFile& file) {
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   if (file.measured && !file.measured->speedup_over.empty()) {
     const Speedup& speedup = file.measured->speedup;
-    return text + fmt::format(": measured {:.2f} times as fast as {} (95 % interval {:.2f} to {:.2f}).", speedup.estimate,
-                              file.measured->speedup_over, speedup.ci95.low, speedup.ci95.high);
+    return text + fmt::format(": measured {:.2f} times as fast as {}{}.", speedup.estimate, file.measured->speedup_over,
+                              evidence_in_brackets(speedup));
   }
   if (file.measured) return text + ": measured " + format_seconds(file.measured->step_s) + " per step.";
   if (file.predicted) return text + ": predicted " + format_seconds(file.predicted->step_s) + " per step, not measured.";

@@ -124,6 +124,14 @@ std::string recomputed_layers(const PlanReport& report, const TextStyle& style) 
   return text;
 }
 
+std::string beyond_step(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (std::size_t s = 0; s < report.stages.size(); ++s)
+    if (const std::string& why = report.stages[s].beyond_step; !why.empty())
+      text += hanging("", fmt::format("stage {} takes more time than the step: {}", s, why), style);
+  return text;
+}
+
 std::string paragraph(const std::string& text, const TextStyle& style) {
   return text.empty() ? "" : join(wrap(text, style.width), "\n") + "\n";
 }
@@ -214,7 +222,7 @@ std::string render_plan(const PlanReport& report, const TextStyle& style, Listin
   for (const std::string& line : report.next) text += printable(line) + "\n";
   text += "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  text += recomputed_layers(report, style) + offloading_stages(report, style) + paragraph(report.limit, style);
+  text += beyond_step(report, style) + recomputed_layers(report, style) + offloading_stages(report, style) + paragraph(report.limit, style);
   text += "no schedule of these stages takes less than " + format_seconds(report.schedule_bound_s) + "\n\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())
     text += heading(style, "One step, predicted") + timeline + "\n";

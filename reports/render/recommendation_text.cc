@@ -10,6 +10,7 @@
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/search_text.h"
+#include "reports/render/units.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::reports {
@@ -81,8 +82,8 @@ struct ReasonWords {
     return fmt::format("{:.2f} times as fast as {}: {}", fact.speedup.estimate, fact.baseline, fact.speedup.reason);
   }
   std::string operator()(const tuner::PredictedAndMeasured& fact) const {
-    return fmt::format("predicted {}, measured {} ({:+.1f} %)", format_seconds(fact.predicted_s), format_seconds(fact.measured_s),
-                       100 * (fact.measured_s / fact.predicted_s - 1));
+    return fmt::format("predicted {}, measured {} (off by {})", format_seconds(fact.predicted_s), format_seconds(fact.measured_s),
+                       off_by(fact.predicted_s, fact.measured_s));
   }
   std::string operator()(const tuner::LongestStage& fact) const { return fmt::format("stage {} computes longest", fact.stage); }
 };
@@ -174,9 +175,9 @@ std::string remedy_of(const tuner::Disturbance& disturbance) {
 
 struct WarningWords {
   std::string operator()(const tuner::PredictionOff& fact) const {
-    return fmt::format("the prediction of {} is off by {:.0f} % ({}, measured {}): plans that were not measured may be better",
-                       describe(fact.plan), 100 * std::abs(fact.measured_s - fact.predicted_s) / fact.measured_s,
-                       format_seconds(fact.predicted_s), format_seconds(fact.measured_s));
+    return fmt::format("the prediction of {} is off by {} ({}, measured {}): plans that were not measured may be better",
+                       describe(fact.plan), off_by(fact.predicted_s, fact.measured_s), format_seconds(fact.predicted_s),
+                       format_seconds(fact.measured_s));
   }
   std::string operator()(const tuner::FewRounds& fact) const {
     return fmt::format("only {} interleaved rounds, {} are wanted: give a larger --budget", fact.rounds, fact.wanted);
@@ -233,10 +234,10 @@ struct KindWords {
   std::string operator()(const tuner::FastestKind& fact) const {
     std::string text = planner::in_words(fact.kind);
     if (fact.alone) return text + " is the only kind that was measured: which kind is fastest here is not known";
-    text += fact.all_measured ? " is fastest here" : " is the fastest kind that was measured";
+    text += place(fact);
     if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
     if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
-    if (!fact.unknown.empty()) text += "; measured too seldom to be compared with " + kinds_in_words(fact.unknown);
+    if (!fact.unknown.empty()) text += "; too few rounds for a verdict on " + kinds_in_words(fact.unknown);
     if (!fact.next) return text;
     const bool slower = fact.next_time_ratio > 1 + kEqual;
     return text + "; next is " + planner::in_words(*fact.next) + ", " + (slower ? compared_time(fact.next_time_ratio, 0) : "no slower");
@@ -253,6 +254,14 @@ struct KindWords {
                           row.devices == 1 ? "" : "s", longer(row.time_ratio), planner::in_words(row.kind));
     }
     return "predicted:" + text;
+  }
+
+ private:
+  /// No more than what follows in the sentence allows.
+  static std::string place(const tuner::FastestKind& fact) {
+    if (!fact.unknown.empty()) return " had the shortest steps";
+    if (!fact.alike.empty()) return fact.all_measured ? " is among the fastest here" : " is among the fastest kinds that were measured";
+    return fact.all_measured ? " is fastest here" : " is the fastest kind that was measured";
   }
 };
 

@@ -14,8 +14,10 @@
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/follow_up.h"
+#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
+#include "reports/render/measured_sizes.h"
 #include "reports/render/pictures.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/search_text.h"
@@ -68,6 +70,8 @@ std::string commands(const StudyReport& report, const TextStyle& style) {
   else
     text += "the study does not hold the model's options: give them to run, with\n  --plan " +
             printable(shell_word(absolute_path(report.plan_file))) + "\n";
+  if (const std::vector<std::string> lines = plain_pytorch(report.recommendation.recommended.trial.plan); !lines.empty())
+    text += "plain PyTorch does the same with:\n  " + join(lines, "\n  ") + "\n";
   if (more_measuring_helps(report)) text += "go on measuring:\n  " + paint(style, Color::bold, printable(report.resume_command)) + "\n";
   for (const tuner::Warning& warning : report.recommendation.warnings) {
     if (answer_tells(report.recommendation, warning)) continue;
@@ -80,16 +84,14 @@ std::string commands(const StudyReport& report, const TextStyle& style) {
 
 std::string comparison(const tuner::Recommendation& all, const TextStyle& style) {
   const auto row_of = [](const std::string& name, const tuner::RecommendedPlan& plan, bool reference) {
-    const Interval known = known_interval(plan.step_ci95_s, plan.step_s, rounds_of(plan.trial));
-    return ComparisonRow{name, plan.step_s, known, "", plan.peak_bytes, reference, ""};
+    return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference, ""};
   };
   std::vector<ComparisonRow> rows = {row_of("recommended", all.recommended, true)};
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
-  for (const tuner::BaselineResult& baseline : all.baselines) {
-    const Interval known = known_interval(baseline.step_ci95_s, baseline.step_s, rounds_of(baseline.trial));
-    rows.push_back({baseline.name, baseline.step_s, known, format_speedup_over(baseline, all.recommended), baseline.peak_bytes, false, ""});
-  }
+  for (const tuner::BaselineResult& baseline : all.baselines)
+    rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup_over(baseline, all.recommended),
+                    baseline.peak_bytes, false, ""});
   for (const tuner::UnmeasuredPlan& baseline : all.unmeasured.baselines)
     rows.push_back({baseline.name, 0, {}, "", {}, false, unmeasured_text(baseline)});
   return render_comparison(rows, style);
@@ -136,6 +138,26 @@ std::string what_failed(const StudyReport& report, Listing listing, const TextSt
   return text.empty() ? "" : text + "\n";
 }
 
+/// One step is long: it is shown when asked for.
+std::string traces(const StudyReport& report, Listing listing, const TextStyle& style) {
+  if (!report.trace && !report.pipeline_trace) return "";
+  if (listing == Listing::few)
+    return item(std::string("-v shows where the time goes: one step, idle time, memory") +
+                    (report.report_file.empty() ? "" : "; so does the page in the study's folder"),
+                style);
+  std::string text;
+  for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace})
+    if (*trace) text += render_trace_report(**trace, style) + "\n";
+  return text;
+}
+
+/// What is read last stays on the screen.
+std::string answer_again(const StudyReport& report, const TextStyle& style) {
+  std::string text;
+  for (const std::string& line : answer_in_short(report)) text += item(line, style);
+  return text + (report.run_command.empty() ? "" : paint(style, Color::bold, printable(report.run_command)) + "\n");
+}
+
 std::string files(const StudyReport& report) {
   std::string text = "plan    " + printable(report.plan_file) + "\n";
   for (const std::string& trace : report.trace_files) text += "trace   " + printable(trace) + "\n";
@@ -147,8 +169,20 @@ std::string files(const StudyReport& report) {
 
 std::string format_speedup(const Speedup& speedup) {
   if (speedup.pairs == 0) return to_string(speedup.verdict);
-  if (as_index(speedup.pairs) < kLeastForInterval95) return fmt::format("{:.2f}x {}", speedup.estimate, to_string(speedup.verdict));
-  return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
+  if (speedup.ci95)
+    return fmt::format("{}x [{}, {}] {}", format_ratio(speedup.estimate), format_ratio(speedup.ci95->low), format_ratio(speedup.ci95->high),
+                       to_string(speedup.verdict));
+  if (!speedup.error_rate) return fmt::format("{}x {}", format_ratio(speedup.estimate), to_string(speedup.verdict));
+  return fmt::format("{}x ({} to {}) {}", format_ratio(speedup.estimate), format_ratio(speedup.range->low),
+                     format_ratio(speedup.range->high), to_string(speedup.verdict));
+}
+
+std::string evidence_in_brackets(const Speedup& speedup) {
+  if (speedup.ci95) return fmt::format(" (95 % interval {} to {})", format_ratio(speedup.ci95->low), format_ratio(speedup.ci95->high));
+  if (!speedup.range) return "";
+  const std::string wrong = speedup.error_rate ? ", error rate " + format_percent(*speedup.error_rate) : "";
+  return fmt::format(" ({} to {} in {}{})", format_ratio(speedup.range->low), format_ratio(speedup.range->high),
+                     counted(static_cast<std::int64_t>(speedup.pairs), "pair"), wrong);
 }
 
 std::string format_speedup_over(const tuner::BaselineResult& baseline, const tuner::RecommendedPlan& recommended) {
@@ -236,13 +270,12 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   if (!share.empty()) text += heading(style, "Scaling efficiency") + share + "\n";
   const std::string curve = render_curve(report.curve, style);
   if (!curve.empty()) text += heading(style, "Step time of the pipeline over the split size") + curve + "\n";
-  if (report.trace) text += render_trace_report(*report.trace, style) + "\n";
-  if (report.pipeline_trace && listing == Listing::all) text += render_trace_report(*report.pipeline_trace, style) + "\n";
-  if (report.pipeline_trace && listing == Listing::few) text += "-v shows the trace of the best pipeline, too\n";
+  text += traces(report, listing, style);
   if (!report.stop_reason.empty())
     text += item(fmt::format("{} trials in {}: {}", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason), style);
   if (report.refit) text += item(text_of(*report.refit), style);
-  return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, printable(report.run_command)) + "\n");
+  if (const std::string sizes = extrapolated_text(report.measured_sizes); !sizes.empty()) text += item(sizes, style);
+  return text + files(report) + "\n" + answer_again(report, style);
 }
 
 }  // namespace mptune::reports

@@ -104,7 +104,7 @@ RoundScale round_scale(const SvgChart& chart) {
   double most = 0;
   for (const SvgSeries& series : chart.series) {
     for (const auto& value : series.values) most = std::max(most, value.value_or(0));
-    for (const Interval& interval : series.ci95) most = std::max(most, interval.high);
+    for (const auto& interval : series.ci95) most = std::max(most, interval ? interval->high : 0);
   }
   if (most <= 0) return {};
   const double power = std::pow(10, std::floor(std::log10(most / 6)));
@@ -118,8 +118,8 @@ std::string tick_text(double value) {
   return fmt::format("{:.3g}", value);
 }
 
-bool has_error(const SvgSeries& series, std::size_t category) {
-  return category < series.ci95.size() && series.ci95[category].high > series.ci95[category].low;
+std::optional<Interval> error_of(const SvgSeries& series, std::size_t category) {
+  return category < series.ci95.size() ? series.ci95[category] : std::nullopt;
 }
 
 }  // namespace
@@ -145,8 +145,8 @@ std::string svg_bars(const SvgChart& chart) {
       double end = x_of(*series.values[c]);
       drawn += fmt::format("<rect class=\"f{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
                            s % kSvgColours, kSvgLeft, y + 1, end - kSvgLeft, kSvgBar - 2, colour_of(s));
-      if (has_error(series, c)) {
-        const double low = x_of(series.ci95[c].low), high = x_of(series.ci95[c].high), middle = y + kSvgBar / 2;
+      if (const std::optional<Interval> error = error_of(series, c)) {
+        const double low = x_of(error->low), high = x_of(error->high), middle = y + kSvgBar / 2;
         drawn += error_line(low, middle, high, middle);
         for (const double x : {low, high}) drawn += error_line(x, middle - 4, x, middle + 4);
         end = std::max(end, high);
@@ -182,8 +182,8 @@ std::string svg_curve(const SvgChart& chart) {
       if (!series.values[c]) continue;
       const double x = x_of(c), y = y_of(*series.values[c]);
       path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x, y);
-      if (has_error(series, c)) {
-        const double low = y_of(series.ci95[c].low), high = y_of(series.ci95[c].high);
+      if (const std::optional<Interval> error = error_of(series, c)) {
+        const double low = y_of(error->low), high = y_of(error->high);
         marks += error_line(x, low, x, high) + error_line(x - 4, low, x + 4, low) + error_line(x - 4, high, x + 4, high);
       }
       marks +=

@@ -12,7 +12,7 @@ namespace mptune::reports {
 struct SvgSeries {
   std::string name;
   std::vector<std::optional<double>> values;
-  std::vector<Interval> ci95;  ///< empty: no error bars; else as `values`, one without width is not drawn
+  std::vector<std::optional<Interval>> ci95;  ///< empty: no error bars; else as `values`
 };
 
 /// What a chart shows: values from zero on, in any unit, that `value_axis` names.

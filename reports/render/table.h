@@ -21,8 +21,9 @@ struct Cell {
   Cell(const char* cell_text) : text(cell_text) {}
 };
 
-/// Columns two blanks apart, a rule under the titles; the last column is wrapped to the width, words that are wider are broken, the others
-/// never are.
+/// Columns two blanks apart, a rule under the titles. Where they are wider than the terminal, the last column is wrapped, then the other
+/// texts, the widest first; words that are wider than their column are broken, numbers never are. Where even that is too wide, each row is
+/// a line of its texts behind their titles.
 ///
 ///     model     layers  parameters
 ///     --------  ------  ----------

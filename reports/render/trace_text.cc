@@ -81,6 +81,7 @@ std::string lost_events(const TraceReport& report) {
   add(quality.dropped, "dropped");
   add(quality.zero_stamped, "without times");
   add(quality.unmatched, "without a counterpart");
+  add(quality.ambiguous, "of several processes at once on one device number");
   add(quality.out_of_window, "outside of steps");
   add(quality.cut_off, "cut off at the ends of the recording");
   add(report.has_stages ? quality.untagged : 0, "untagged");
@@ -88,9 +89,18 @@ std::string lost_events(const TraceReport& report) {
 }
 
 std::string clock_words(const TraceReport& report) {
-  return report.clock_error_s > 0
-             ? "off by at least " + format_seconds(report.clock_error_s) + ": some work began that long before its input was there"
-             : "no work began before its input was there";
+  return report.clock_error_s > 0 ? "off by at least " + format_seconds(report.clock_error_s) +
+                                        ": some work began that long before its input was there or it was launched"
+                                  : "no work began before its input was there";
+}
+
+/// "" without graphs that are recorded as a whole.
+std::string graph_words(const TraceReport& report) {
+  if (report.whole_graphs == 0) return "";
+  return fmt::format(
+      "{} of the computing time is CUDA graphs recorded as a whole ({} of them): which kernels, copies and collectives they "
+      "hold is not known; record with nsys profile --cuda-graph-trace=node",
+      format_percent(report.whole_graphs_share), report.whole_graphs);
 }
 
 }  // namespace
@@ -154,19 +164,19 @@ std::string render_trace_answer(const TraceReport& report, const TextStyle& styl
                              fmt::format("the devices compute {} of the step and only copy {} of it", format_percent(compute_s / window_s),
                                          format_percent(copy_s / window_s)),
                              style);
+  if (const std::string graphs = graph_words(report); !graphs.empty()) text += hanging("", graphs, style);
   if (report.objection) return text;
   const profiler::NamedCause largest = by_size(report).front();
   if (const double share = share_of_all(report, largest); share >= kWorthAWord)
     text += hanging("", fmt::format("largest cause of idle time: {}, {}", cause_in_words(largest.name), format_percent(share)), style);
-  auto best = std::ranges::find_if(report.advice, is_option);
-  if (best == report.advice.end()) best = report.advice.begin();
-  if (best != report.advice.end()) text += hanging("", "best change: " + text_of(*best), style);
+  if (const planner::Advice* best = best_change(report.advice)) text += hanging("", "best change: " + text_of(*best), style);
   return text;
 }
 
 std::vector<std::string> recording_sentences(const TraceReport& report) {
   std::vector<std::string> sentences = {"clocks: " + clock_words(report)};
   if (std::string lost = lost_events(report); !lost.empty()) sentences.push_back("events: " + lost);
+  if (std::string graphs = graph_words(report); !graphs.empty()) sentences.push_back(graphs);
   return sentences;
 }
 

@@ -247,6 +247,6 @@ int main() try {
   for (const char* schedule : {"gpipe", "1f1b"}) plant_in_replicas(trials, schedule);
   return trials.wrong() == 0 ? 0 : 1;
 } catch (const Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 }

@@ -88,6 +88,6 @@ int main(int argc, char** argv) try {
   }
   return run({argv + 1, argv + argc});
 } catch (const Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 }

@@ -167,6 +167,6 @@ int main(int argc, char** argv) try {
   }
   return std::strcmp(argv[1], "sleep") == 0 ? sleep_devices() : real_kernels(argc, argv);
 } catch (const Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 }

@@ -96,8 +96,9 @@ void recording_cost(benchmark::State& state) {
     for (const bool recorded : {false, true, true, false}) timed(recorded);
   const Speedup ratio = paired_speedup(samples_of(on), samples_of(off));
   state.counters["percent"] = 100 * (ratio.estimate - 1);
-  state.counters["percent_low"] = 100 * (ratio.ci95.low - 1);
-  state.counters["percent_high"] = 100 * (ratio.ci95.high - 1);
+  const Interval ends = ratio.ci95.value_or(ratio.range.value_or(Interval{1, 1}));
+  state.counters["percent_low"] = 100 * (ends.low - 1);
+  state.counters["percent_high"] = 100 * (ends.high - 1);
 }
 
 /// Median of b's time minus a's, of steps in turns a, b, b, a [s].

@@ -28,10 +28,16 @@ struct SweptPlan {
   std::vector<std::int64_t> peak_bytes;  ///< measured
 };
 
+inline std::vector<std::string> names_of(const std::vector<DeviceSpec>& devices) {
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : devices) names.push_back(device.name);
+  return names;
+}
+
 /// All plans with one stage per device: every cut, gpipe and 1f1b, these numbers of micro-batches.
 inline SearchSpace sweep_space(const std::vector<DeviceSpec>& devices, int batch, std::vector<int> microbatch_counts) {
   SearchSpace space;
-  for (const DeviceSpec& device : devices) space.devices.push_back(device.name);
+  space.devices = names_of(devices);
   space.batch = batch;
   space.stage_counts = {static_cast<int>(devices.size())};
   space.schedules = {"gpipe", "1f1b"};
@@ -52,18 +58,31 @@ inline std::vector<std::vector<int>> every_cuts(int layers, int stages) {
   return all;
 }
 
-/// Every cut with as many stages on each device as a schedule has at least; where it splits the backward and the space asks for it, with
-/// and without help of idle devices.
+/// The order as it is given; of GPUs every order, since their speeds and links may differ.
+inline std::vector<std::vector<std::string>> orders_of(std::vector<std::string> devices) {
+  std::vector<std::vector<std::string>> all{devices};
+  if (device_kind(devices.front()) != DeviceSpec::Kind::cuda) return all;
+  std::ranges::sort(devices);
+  all = {devices};
+  while (std::ranges::next_permutation(devices).found) all.push_back(devices);
+  return all;
+}
+
+/// Every cut and order of devices with as many stages on each as a schedule has at least; where it splits the backward and the space asks
+/// for it, with and without help of idle devices.
 inline std::vector<SweptPlan> every_plan(const SearchSpace& space, const CostModel& cost) {
   std::vector<SweptPlan> all;
+  const std::vector<std::vector<std::string>> orders = orders_of(space.devices);
   const auto add = [&](const Plan& plan) { all.push_back({plan, predict(plan, cost), {}, {}}); };
   for (const int m : space.microbatch_counts)
     for (const std::string& schedule : space.schedules) {
       if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
       const int each = planner::schedule_info(schedule).least_virtual_stages;
-      for (const std::vector<int>& cuts : every_cuts(cost.layers(), each * static_cast<int>(space.devices.size()))) {
+      const std::vector<std::vector<int>> all_cuts = every_cuts(cost.layers(), each * static_cast<int>(space.devices.size()));
+      for (std::size_t i = 0; i < all_cuts.size() * orders.size(); ++i) {
+        const std::vector<int>& cuts = all_cuts[i / orders.size()];
         PlanOptions options;
-        options.devices = space.devices;
+        options.devices = orders[i % orders.size()];
         options.batch = space.batch;
         options.layers = cost.layers();
         options.virtual_stages = each;
@@ -91,14 +110,19 @@ inline std::vector<SweptPlan> thinned(std::vector<SweptPlan> all, std::size_t mo
   return kept;
 }
 
+/// Index of this plan, which is added if it is missing.
+inline std::size_t add_plan(const Plan& plan, std::vector<SweptPlan>& all, const CostModel& cost) {
+  const auto same = std::ranges::find_if(all, [&](const SweptPlan& swept) {
+    return swept.plan.devices == plan.devices && swept.plan.stages == plan.stages && swept.plan.actions == plan.actions &&
+           swept.plan.options == plan.options;
+  });
+  if (same == all.end()) return all.push_back({plan, predict(plan, cost), {}, {}}), all.size() - 1;
+  return as_index(same - all.begin());
+}
+
 /// Index of the plan that a search of the space ranks first. It is added if it is missing.
 inline std::size_t planners_choice(std::vector<SweptPlan>& all, const SearchSpace& space, const CostModel& cost) {
-  const Plan best = search_plans(space, cost).ranked.at(0).plan;
-  const auto chosen = std::ranges::find_if(all, [&](const SweptPlan& swept) {
-    return swept.plan.stages == best.stages && swept.plan.actions == best.actions && swept.plan.options == best.options;
-  });
-  if (chosen == all.end()) return all.push_back({best, predict(best, cost), {}, {}}), all.size() - 1;
-  return as_index(chosen - all.begin());
+  return add_plan(search_plans(space, cost).ranked.at(0).plan, all, cost);
 }
 
 /// The plans that were measured in most rounds.
@@ -143,9 +167,9 @@ struct Sweep {
   }
 };
 
-/// Error relative to the measured time; 0 within the measurement's interval.
+/// Error relative to the measured time; 0 within the measurement's interval, of few steps within their range.
 inline double error_beyond_interval(const SweptPlan& swept) {
-  const Interval ci = interval95(swept.step_s);
+  const Interval ci = interval95(swept.step_s).value_or(range_of(swept.step_s));
   const double predicted = swept.prediction.step_s;
   return std::max({0.0, ci.low - predicted, predicted - ci.high}) / median(swept.step_s);
 }

@@ -1,16 +1,16 @@
-// The planner's choice against a measured sweep of every plan: each cut into two stages, 1, 2, 4 .. 32 micro-batches, gpipe and 1f1b.
-//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER]]]]]]]
+// The planner's choice against a measured sweep of every plan: each cut into as many stages as there are devices (of GPUs in each
+// order), 1, 2, 4 .. 32 micro-batches, gpipe and 1f1b.
+//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER [PLAN]]]]]]]]
 // SCHEDULES: others, such as zb1p,zb2p,zbv,v-half,v-min,dualpipe-v,interleaved-late; CPU devices also help each other where they split the
 // backward. PLANS: at most so many (400), half of them those predicted to be fastest. Sleeping devices sleep as the model's layers take.
-// FOLDER: where profile and measured steps are written for benchmark_trials.
-// All plans are measured in turn, in a new order each round; after the first round those go on that may still be the best or that are far
-// from what was predicted, and the planner's choice. Printed: the choice against the best (paired, with its interval), the error of the
-// predictions beyond the interval of what was measured, and predicted over measured peaks. Exit 1 where the choice is more than 1 % behind
-// beyond its interval.
+// FOLDER: where profile and measured steps of CPU or sleeping devices are written for benchmark_trials; "" for none. PLAN: a plan file,
+// which takes the place of the planner's choice. All plans are measured in turn, in a new order each round; after the first round those go
+// on that may still be the best or that are far from what was predicted, and the planner's choice. Printed: the choice against the best
+// (paired, with its interval), the error of the predictions beyond the interval of what was measured, and predicted over measured peaks.
+// Exit 1 where the choice is more than 1 % behind beyond its interval.
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +19,10 @@
 #include <utility>
 #include <vector>
 
+#include "planner/plan_file.h"
 #include "profiler/base/text.h"
 #include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device.h"
 #include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/sleep_model.h"
@@ -51,31 +53,33 @@ bool sleeps(const Plan& plan) {
   return parse_device(plan.devices.front()).kind == DeviceSpec::Kind::sleep;
 }
 
-std::string cuts_of(const Plan& plan) {
-  std::string cuts;
-  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts += (s > 1 ? "," : "") + std::to_string(plan.stages[s].first_layer);
-  return cuts;
+std::string name_of(const Plan& plan) {
+  std::vector<std::string> cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(std::to_string(plan.stages[s].first_layer));
+  return describe(plan) + " of " + join(plan.devices, ",") + ", cut at " + join(cuts, ",");
 }
 
 void print_group(const std::vector<const SweptPlan*>& group) {
   Range errors;
-  std::array<Range, 2> peaks;
+  std::vector<Range> peaks(group.front()->peak_bytes.size());
   for (const SweptPlan* swept : group) {
     errors.add(100 * (swept->prediction.step_s / median(swept->step_s) - 1));
     for (std::size_t d = 0; d < peaks.size(); ++d)
       peaks[d].add(static_cast<double>(swept->prediction.peak_bytes[d]) / static_cast<double>(swept->peak_bytes[d]));
   }
   const SweptPlan& best = **std::ranges::min_element(group, {}, [](const SweptPlan* swept) { return median(swept->step_s); });
-  std::printf("%-8s %5d %12.1f %10.1f   %+6.1f %+6.1f %+6.1f   %.3f to %.3f, %.3f to %.3f\n", best.plan.schedule.c_str(),
-              best.plan.num_microbatches(), 1e3 * median(best.step_s), 1e3 * best.prediction.step_s, errors.least,
-              errors.sum / static_cast<double>(group.size()), errors.most, peaks[0].least, peaks[0].most, peaks[1].least, peaks[1].most);
+  std::printf("%-8s %5d %12.1f %10.1f   %+6.1f %+6.1f %+6.1f  ", best.plan.schedule.c_str(), best.plan.num_microbatches(),
+              1e3 * median(best.step_s), 1e3 * best.prediction.step_s, errors.least, errors.sum / static_cast<double>(group.size()),
+              errors.most);
+  for (const Range& peak : peaks) std::printf("%s%.3f to %.3f", &peak == &peaks.front() ? " " : ", ", peak.least, peak.most);
+  std::puts("");
 }
 
 void print_groups(const std::vector<SweptPlan>& all) {
   std::map<std::pair<std::string, int>, std::vector<const SweptPlan*>> groups;
   for (const SweptPlan& swept : all) groups[{swept.plan.schedule, swept.plan.num_microbatches()}].push_back(&swept);
   std::puts("over all cuts:           best cut, ms              error, %          predicted over measured peak");
-  std::puts("schedule     m     measured  predicted    least   mean   most   device 0        device 1");
+  std::puts("schedule     m     measured  predicted    least   mean   most   device 0, device 1 ..");
   for (const auto& [name, group] : groups) print_group(group);
 }
 
@@ -101,16 +105,16 @@ void print_errors(const std::vector<SweptPlan>& all) {
   std::printf("predictions of %zu plans: error mean %.2f %%, largest %.2f %%; beyond the interval of what was measured %.2f and %.2f %%\n",
               all.size(), 100 * sum / count, 100 * largest, 100 * sum_beyond / count, 100 * largest_beyond);
   if (worst != nullptr)
-    std::printf("worst: %s, cut at %s: predicted %.1f ms, measured %.1f\n", describe(worst->plan).c_str(), cuts_of(worst->plan).c_str(),
-                1e3 * worst->prediction.step_s, 1e3 * median(worst->step_s));
+    std::printf("worst: %s: predicted %.1f ms, measured %.1f\n", name_of(worst->plan).c_str(), 1e3 * worst->prediction.step_s,
+                1e3 * median(worst->step_s));
   if (!sleeps(all.front().plan))
     std::printf("peak memory: predicted %.3f to %.3f times the measured; %d peaks under\n", least_peak, most_peak, under);
 }
 
 void print_plan(const char* name, const SweptPlan& swept) {
-  const Interval ci = interval95(swept.step_s);
-  std::printf("%-16s %s, cut at %s: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, describe(swept.plan).c_str(),
-              cuts_of(swept.plan).c_str(), 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
+  const Interval ci = interval95(swept.step_s).value_or(range_of(swept.step_s));
+  std::printf("%-16s %s: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, name_of(swept.plan).c_str(), 1e3 * median(swept.step_s),
+              1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
 }
 
 void record_space(const std::string& folder, const Profile& profile, const std::vector<SweptPlan>& all) {
@@ -141,7 +145,9 @@ int run(int argc, char** argv) {
   profiler::MeasureOptions options;
   options.devices = parse_devices(argc > 4 ? argv[4] : "cpu:0,cpu:1");
   options.batch = batch;
-  if (options.devices.size() != 2) throw Error("the sweep is one of two devices", argv[4], "name two devices");
+  const std::string folder = argc > 8 ? argv[8] : "";
+  if (!folder.empty() && orders_of(names_of(options.devices)).size() > 1)
+    throw Error("a recorded space has one order of devices", folder, "record one of CPU or sleeping devices");
   Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), batch, 0), options);
   for (DeviceClass& device_class : profile.classes) device_class.optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
   const CostModel cost(profile);
@@ -149,7 +155,7 @@ int run(int argc, char** argv) {
   for (int m = 1; m <= std::min(batch, kMostMicrobatches); m *= 2) counts.push_back(m);
   const SearchSpace space = space_of(argc > 6 ? argv[6] : "", sweep_space(options.devices, batch, counts));
   std::vector<SweptPlan> all = thinned(every_plan(space, cost), argc > 7 ? as_index(std::atoi(argv[7])) : kMostPlans);
-  const std::size_t choice = planners_choice(all, space, cost);
+  const std::size_t choice = argc > 9 ? add_plan(load_plan_file(argv[9]).plan, all, cost) : planners_choice(all, space, cost);
   const auto made = [&] { return sleeps(all.front().plan) ? profiler::make_sleep_model(profile) : load_model(argv[1], input, 0).model; };
   Sweep sweep{made, synthetic_batch(made().sample(), batch, 0)};
   sweep.rounds = rounds;
@@ -160,29 +166,31 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
   };
   sweep.run(all, choice);
-  if (argc > 8) record_space(argv[8], profile, all);
+  if (!folder.empty()) record_space(folder, profile, all);
   const std::size_t best = fastest_of(all);
-  print_plan("planner's choice", all[choice]);
+  print_plan(argc > 9 ? "the plan" : "planner's choice", all[choice]);
   print_plan("best measured", all[best]);
   print_groups(all);
   print_errors(all);
   if (choice == best) return std::puts("the choice is the best"), 0;
   const Speedup behind = paired_speedup(all[choice].step_s, all[best].step_s);
-  std::printf("the choice takes %.2f %% longer than the best, 95 %% interval [%.2f, %.2f] of %d pairs\n", 100 * (behind.estimate - 1),
-              100 * (behind.ci95.low - 1), 100 * (behind.ci95.high - 1), behind.pairs);
-  return behind.ci95.low > 1.01 ? 1 : 0;
+  const Interval ends = behind.ci95.value_or(behind.range.value_or(Interval{1, 1}));
+  std::printf("the choice takes %.2f %% longer than the best, %s [%.2f, %.2f] of %d pairs\n", 100 * (behind.estimate - 1),
+              behind.ci95 ? "95 % interval" : "range", 100 * (ends.low - 1), 100 * (ends.high - 1), behind.pairs);
+  return ends.low > 1.01 ? 1 : 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  prepare_gpus();
   install_cpu_accounting();
   if (argc < 2) {
-    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER]]]]]]]");
+    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS [FOLDER [PLAN]]]]]]]]");
     return 2;
   }
   return run(argc, argv);
 } catch (const Error& error) {
-  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 }

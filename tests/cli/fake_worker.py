@@ -137,7 +137,7 @@ def series(request):
 
 
 def part(name, **more):
-    return {"name": name, "compared": "one with the other", "left_out": "", "tensors": 12, "bit_equal": 12, "largest": 0.0, "largest_at": "",
+    return {"name": name, "compared": "one with the other", "left_out": "", "no_time": False, "tensors": 12, "bit_equal": 12, "largest": 0.0, "largest_at": "",
             "tolerance": 1e-5, "only_measures": False, "difference": None, "remedy": "", **more}
 
 
@@ -161,6 +161,12 @@ def copy(name, path):
     os.replace(path + ".part", path)
 
 
+def fixture_of(setup):
+    """How the names of the files begin that hold what was measured."""
+    sleeping = [device for device in setup["devices"] if device.startswith("sleep:")]
+    return "pool" if setup["pools"] else "many_devices" if len(sleeping) > 2 else ""
+
+
 def out_of_memory():
     fail("out of memory on sleep:1: 4 KiB asked with a cap of 1 KiB", "sleep:1", "use more devices", 3,
          {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096, "cap_bytes": 1024})
@@ -176,7 +182,7 @@ if MODE == "raw-reply":
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=17, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=18, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -196,10 +202,12 @@ elif kind == "measure":
     time.sleep(float(os.environ.get("MPTUNE_FAKE_MEASURE_S", "0.5" if MODE == "slow" else "0")))
     if os.environ.get("MPTUNE_FAKE_MEASURE_WARNING"):
         say("warned", text=os.environ["MPTUNE_FAKE_MEASURE_WARNING"])
-    copy("pool.sqlite" if request["setup"]["pools"] else "profile.sqlite", request["path"])
+    copy((fixture_of(request["setup"]) or "profile") + ".sqlite", request["path"])
 elif kind == "record":
-    copy("pool_trace.sqlite" if request["setup"]["pools"] else "trace.sqlite", request["path"])
-    say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
+    beginning = fixture_of(request["setup"])
+    copy(beginning + "_trace.sqlite" if beginning else "trace.sqlite", request["path"])
+    peaks = [1000 * (i + 1) for i in range(max(2, len(request["setup"]["devices"])))]
+    say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=peaks, step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
         warning=os.environ.get("MPTUNE_FAKE_WARNING", ""), clock_error_s=0)
 elif kind == "train":
     losses = [1 / (i + 1) for i in range(request["steps"] or 5)]

@@ -1,5 +1,6 @@
-// fixtures FOLDER: writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, other_machine.* on CPU
-// cores, and profiles of pools, of two cores (pool.sqlite) of six (six_cores.sqlite) and of sixteen (sixteen_cores.sqlite).
+// fixtures FOLDER: writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, many_devices.sqlite and
+// many_devices_trace.sqlite on six, other_machine.* on CPU cores, and profiles of pools, of two cores (pool.sqlite) of six
+// (six_cores.sqlite) and of sixteen (sixteen_cores.sqlite).
 #include <string>
 
 #include "planner/plan_file.h"
@@ -23,7 +24,7 @@ LayerCost cost_of(int samples, double scale) {
   return cost;
 }
 
-Profile small_profile() {
+Profile small_profile(int devices) {
   Profile profile;
   profile.model = "toy:layers=6";
   profile.input = "8:float32";
@@ -36,10 +37,37 @@ Profile small_profile() {
     if (i > 0) profile.edges.push_back({.from = i - 1, .to = i, .bytes_per_sample = 1000});
   }
   profile.classes = {sleepers};
-  profile.devices = {{.name = "sleep:0"}, {.name = "sleep:1"}};
-  profile.links = {{0, 1, 1e-5, 1e10}, {1, 0, 1e-5, 1e10}};
-  profile.fingerprint = {.model = "sha256:toy", .input = "8:float32", .devices = {"sleep:0", "sleep:1"}, .libtorch = "fake", .cuda = ""};
+  profile.fingerprint = {.model = "sha256:toy", .input = "8:float32", .devices = {}, .libtorch = "fake", .cuda = ""};
+  for (int i = 0; i < devices; ++i) {
+    profile.devices.push_back({.name = "sleep:" + std::to_string(i)});
+    profile.fingerprint.devices.push_back(profile.devices.back().name);
+    for (int k = 0; k < devices; ++k)
+      if (k != i) profile.links.push_back({i, k, 1e-5, 1e10});
+  }
   return profile;
+}
+
+/// A pipeline over all devices of a profile.
+Plan pipeline_over(const Profile& profile) {
+  PlanOptions options;
+  options.devices = profile.fingerprint.devices;
+  options.batch = 8;
+  options.layers = 6;
+  options.microbatches = 4;
+  return make_plan(options);
+}
+
+/// What measuring writes, and what recording the plan writes.
+void write_measured(const Profile& profile, const Plan& plan, const std::string& measured, const std::string& recorded) {
+  profiler::Recording recording;
+  recording.profile = profile;
+  profiler::write_recording(recording, measured, true);
+  recording.trace = simulate(plan, CostModel(profile)).trace;
+  recording.trace->simulated = false;
+  recording.plan_json = plan_to_json(plan, {});
+  recording.step_off_s = 0.05;
+  recording.step_on_s = 0.0505;
+  profiler::write_recording(recording, recorded, true);
 }
 
 /// As if measured on a larger machine: two of its cores, and both as one device, which the plan uses.
@@ -68,7 +96,7 @@ Profile pool_profile(int cores) {
   pool.shape = {.layers = 6, .sizes = {1, 2, 4, 8}, .fixed_s = 0.0002, .latency_s = 1e-5, .bytes_per_second = 1e10};
   pool.cores = cores;
   pool.serial = 0.3;
-  const Profile layers = small_profile();
+  const Profile layers = small_profile(2);
   Profile profile = testing::measured_pool(pool, {1, 1, 3, 1, 0.5, 0.5});
   profile.model = layers.model;
   profile.input = layers.input;
@@ -106,22 +134,10 @@ void write_pools(const std::string& folder) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
-  const Profile profile = small_profile();
-  PlanOptions options;
-  options.devices = {"sleep:0", "sleep:1"};
-  options.batch = 8;
-  options.layers = 6;
-  options.microbatches = 4;
-  const Plan plan = make_plan(options);
-  profiler::Recording recording;
-  recording.profile = profile;
-  profiler::write_recording(recording, folder + "/profile.sqlite", true);
-  recording.trace = simulate(plan, CostModel(profile)).trace;
-  recording.trace->simulated = false;
-  recording.plan_json = plan_to_json(plan, {});
-  recording.step_off_s = 0.05;
-  recording.step_on_s = 0.0505;
-  profiler::write_recording(recording, folder + "/trace.sqlite", true);
+  const Profile profile = small_profile(2), many = small_profile(6);
+  const Plan plan = pipeline_over(profile);
+  write_measured(profile, plan, folder + "/profile.sqlite", folder + "/trace.sqlite");
+  write_measured(many, pipeline_over(many), folder + "/many_devices.sqlite", folder + "/many_devices_trace.sqlite");
   PlanFile file;
   file.plan = plan;
   file.fingerprint = profile.fingerprint;

@@ -1,10 +1,14 @@
 """Runs mptune with the fake worker in a temporary folder, and checks its JSON against the schemas."""
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -65,6 +69,22 @@ class CommandTest(unittest.TestCase):
     def mptune(self, *arguments, stdout=subprocess.PIPE, cwd=None, **environment):
         return subprocess.run([PROGRAM, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd or self.folder,
                               env=self.environment(**environment), timeout=patience(100))
+
+    def on_terminal(self, *arguments, rows=24, columns=80, **environment):
+        """Runs mptune in a terminal of this size. Returns its exit code and all it wrote, with the terminal's ends of lines."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        with subprocess.Popen([PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=self.folder,
+                              env=self.environment(**environment)) as process:
+            os.close(theirs)
+            text = b""
+            try:
+                while block := os.read(ours, 65536):
+                    text += block
+            except OSError:
+                pass  # so a terminal tells that the other side is closed
+        os.close(ours)
+        return process.returncode, text.decode()
 
     def succeed(self, *arguments, **environment):
         done = self.mptune(*arguments, **environment)

@@ -3,7 +3,7 @@ import os
 import sqlite3
 import subprocess
 
-from harness import CommandTest
+from harness import PROGRAM, CommandTest
 
 SLEEP = ["--devices", "sleep:2"]
 
@@ -18,13 +18,57 @@ class BadInput(CommandTest):
             return json.load(file)
 
     def test_command_line(self):
-        self.fails(2, ["no command"])
+        self.fails(2, ["no command 'tuun'"], "tuun")
         self.fails(2, ["'tun'", "did you mean tune"], "tun", "toy")
         self.fails(2, ["--batchs", "did you mean --batch"], "profile", "toy", "--batchs", "3")
         self.fails(2, ["MODEL"], "profile")
         self.fails(2, ["--color"], "--color", "sometimes", "models")
         self.fails(2, ["-q"], "-q", "-v", "models")
         self.fails(2, ["one argument too many"], "models", "toy", "more")
+
+    def test_without_a_command_it_prints_its_help(self):
+        for options in ([], ["-q"], ["--color", "never"]):
+            done = self.mptune(*options)
+            self.assertEqual((done.returncode, done.stderr, done.stdout), (2, "", self.succeed("--help")), options)
+        done = self.mptune("--json")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["error"]["what"]), (2, "a command is missing"))
+        self.assertEqual(self.mptune("--color", "sometimes").returncode, 2)
+
+    def test_a_schedule_that_needs_more_layers(self):
+        for command in ("profile", "tune", "run", "check"):
+            value = self.fails(2, ["zbv has 2 stages on each of 4 devices, but the model has 6 layers: --schedule", "1f1b"], command, "toy", "--devices",
+                               "sleep:4", "--schedule", "zbv")
+            self.assertEqual(value["error"]["where"], "--schedule")
+        self.fails(2, ["4 stages on each of 2 devices", "6 layers: --virtual"], "run", "toy", *SLEEP, "--schedule", "interleaved", "--virtual", "4")
+
+    def test_formats_that_a_report_does_not_have(self):
+        for name in ("out.pdf", "out.PNG", "a/out.docx", "out.json"):
+            self.fails(2, ["a report is not written as ." + name.split(".")[1].lower(), name, ".html"], "report", "trace.sqlite", "-o", name)
+            self.assertFalse(os.path.exists(os.path.join(self.folder, name)))
+        self.succeed("report", "trace.sqlite", "-o", "report.of.today")
+
+    def test_a_long_current_folder(self):
+        deep = self.folder
+        for _ in range(60):
+            deep = os.path.join(deep, "x" * 60)
+        os.makedirs(deep)
+        for command in (["profile", "toy", *SLEEP], ["tune", "toy", *SLEEP, "--budget", "5s"]):
+            done = self.mptune(*command, cwd=deep)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr.splitlines()[-1], r"^mptune: the path is too long for SQLite.*; work in a folder with a shorter path")
+        self.assertEqual(self.mptune("models", cwd=deep).returncode, 0)
+        inner = os.open(deep, os.O_RDONLY)
+        self.addCleanup(os.close, inner)
+        for _ in range(10):
+            os.mkdir("x" * 60, dir_fd=inner)
+            below = os.open("x" * 60, os.O_RDONLY, dir_fd=inner)
+            os.dup2(below, inner)
+            os.close(below)
+        for command in (["profile", "toy", *SLEEP], ["tune", "toy", *SLEEP, "--budget", "5s"]):
+            done = subprocess.run([PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment(),
+                                  preexec_fn=lambda: os.fchdir(inner), timeout=100)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr.splitlines()[-1], r"^mptune: .+; work in a folder with a shorter path")
 
     def test_nonsense_in_each_option(self):
         bad = {
@@ -64,7 +108,7 @@ class BadInput(CommandTest):
         for number in ("0", "-1", "x", "1.5", "257", "99999999999999999999"):
             self.fails(2, ["--ranks", "use 1 to 256"], "run", "toy", *two, f"--ranks={number}")
         for reduce in ("sum", "2", "ordered|all-reduce"):
-            self.fails(2, [f"'{reduce}' is no way to reduce", "--reduce"], "run", "toy", *two, "--ranks", "2", "--reduce", reduce)
+            self.fails(2, [f"'{reduce}' is not a way to reduce", "--reduce"], "run", "toy", *two, "--ranks", "2", "--reduce", reduce)
         self.fails(2, ["did you mean all-reduce"], "run", "toy", *two, "--ranks", "2", "--reduce", "all-reduc")
         self.fails(2, ["nothing to reduce between ranks", "--reduce"], "run", "toy", "--devices", "cpu:0", "--reduce", "all-reduce")
         self.fails(2, ["2 ranks were started, not 3", "--ranks", "torchrun"], "run", "toy", *two, "--ranks", "3", **ranks)
@@ -101,7 +145,7 @@ class BadInput(CommandTest):
         self.fails(2, ["unknown model 'no'"], "check", "no", "--stages", "2")
         self.fails(2, ["--replicas", "2 replica counts for 1 stages"], "plan", "profile.sqlite", "--replicas", "1,1", "--stages", "1")
         self.fails(2, ["--replicas", "1 micro-batch for 2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
-        self.fails(2, ["--recompute", "names no stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
+        self.fails(2, ["--recompute", "does not name stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
         self.fails(2, ["naive runs the batch as one"], "tune", "toy", *SLEEP, "--stages", "2", "--schedule", "naive", "--microbatches", "4")
         self.fails(2, ["--replicas", "1 micro-batch for 2 replicas"], "profile", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
         self.fails(2, ["--replicas", "add up to the 2 devices"], "profile", "toy", *SLEEP, "--replicas", "2,1")
@@ -187,7 +231,7 @@ class BadInput(CommandTest):
         self.fails(2, ["--virtual", "6 layers"], *plan, "--virtual", "4")
         self.fails(2, ["--virtual"], *plan, "--virtual", "0")
         self.fails(2, ["--cuts", "3 cuts"], *plan, "--cuts", "2,4", "--schedule", "zbv")
-        self.fails(2, ["--stages", "no pipeline"], *plan, "--devices", "sleep:0", "--virtual", "2")
+        self.fails(2, ["--stages", "at least 2 devices"], *plan, "--devices", "sleep:0", "--virtual", "2")
         self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--virtual", "2")
         self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--schedule", "v-min")
         self.fails(2, ["--virtual"], *plan, "--virtual", "2", "--objective", "closed-form")

@@ -66,7 +66,7 @@ class BeforeWork(CommandTest):
         self.refused(["no study"], "tune", "toy", *SLEEP, "--resume")
 
     def test_a_study_that_exists(self):
-        self.assertIn(self.mptune("tune", "toy", *SLEEP, "--budget", "2s").returncode, (0, 5, 6), "however far it came")
+        self.assertIn(self.mptune("tune", "toy", *SLEEP, "--budget", "20s", "--trials", "1").returncode, (0, 5))
         self.refused(["the study exists", "--resume"], "tune", "toy", *SLEEP)
 
     def test_what_only_the_model_can_tell_is_left_to_it(self):

@@ -42,37 +42,6 @@ class Commands(CommandTest):
         self.assertEqual(len(worst), 1)
         self.assertNotEqual(worst[0]["remedy"], "")
 
-    def test_profile(self):
-        value = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--microbatches", "4")
-        for step in value["steps"]:
-            for device in step["devices"]:
-                parts = [device[key] for key in ("compute_ns", "copy_ns", "overlap_ns", "idle_ns")]
-                self.assertEqual(sum(parts), device["window_ns"])
-                self.assertEqual(sum(device["idle"].values()), device["idle_ns"])
-        self.assertEqual(value["plan"]["num_microbatches"], 4)
-        self.assertAlmostEqual(value["bubble_theory"], 1 / 5, places=2)  # (stages - 1) / (micro-batches + stages - 1)
-        self.assertEqual(value["step_samples"], 6)
-        self.assertAlmostEqual(value["overhead"]["percent"], 1.0, places=6)
-        self.assertEqual(value["trace"], "toy.sqlite")
-        with sqlite3.connect(self.path("toy.sqlite")) as database:
-            tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        self.assertTrue(any(name.startswith("MPTUNE_") for name in tables))
-        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("mptune-")], [], "no temporary folder is left")
-
-    def test_profile_says_what_its_recording_lacks(self):
-        done = self.mptune("profile", "toy", "--devices", "sleep:2", MPTUNE_FAKE_WARNING="GPUs are not shown")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("mptune: warning: GPUs are not shown\n", done.stderr)
-
-    def test_profile_says_what_was_not_measured(self):
-        done = self.mptune("profile", "toy", "--devices", "sleep:2", MPTUNE_FAKE_MEASURE_WARNING="there are no costs in channels_last")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("mptune: warning: there are no costs in channels_last\n", done.stderr)
-
-    def test_profile_with_a_plan_file(self):
-        value = self.result("profile", "profile", "toy", "--plan", "plan.json", "-o", "other.sqlite")
-        self.assertEqual(value["trace"], "other.sqlite")
-
     def test_cuts_by_name_and_number_agree(self):
         by_name = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--cuts", "block2")
         by_number = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--cuts", "2", "--stages", "2")
@@ -255,7 +224,7 @@ class Commands(CommandTest):
         self.assertEqual(self.compared(0, "after.json", "before.json")[0]["verdict"], "FAST")
         self.assertEqual(self.compared(0, "before.json", "before.json")[0]["verdict"], "SAME")
         self.timeline("short.json", 1.5, steps=3)
-        self.assertIn("B has only 3 of the 5 samples", self.compared(5, "before.json", "short.json")[0]["reason"])
+        self.assertIn("B has only 3 of the 6 samples", self.compared(5, "before.json", "short.json")[0]["reason"])
 
     def test_compare_our_traces(self):
         value, text = self.compared(0, "trace.sqlite", "trace.sqlite")
@@ -319,8 +288,19 @@ class Commands(CommandTest):
             self.result("export", "export", "toy.sqlite", "--to", name)  # our own files are replaced
         kernels = [event for event in self.read("toy.rank0.json")["traceEvents"] if event.get("cat") == "kernel"]
         self.assertGreater(len(kernels), 0)
-        back = self.result("import", "import", "toy.rank0.json")
-        self.assertEqual(len(back["devices"]), 2)  # its copies lead to the second
+
+    def test_an_export_comes_back(self):
+        self.result("profile", "profile", "toy", "--devices", "sleep:2")
+        whole = self.result("import", "import", "toy.sqlite")
+        exported = self.result("export", "export", "toy.sqlite", "--to", "kineto")
+        self.assertFalse(any("step, stage" in loss or "edges" in loss or "waits" in loss for loss in exported["lossy"]), exported["lossy"])
+        back = self.result("import", "import", "toy.rank1.json", "toy.rank0.json", "-o", "back.sqlite")
+        for key in ("devices", "steps", "bubble", "critical_path"):
+            self.assertEqual(back[key], whole[key], key)
+        self.assertEqual(self.result("import", "import", "back.sqlite")["devices"], whole["devices"])
+        done = self.mptune("import", "toy.rank1.json")
+        self.assertIn("no file of device 0", done.stderr)
+        self.fails(2, ["it holds device 1 of 2", "import FILES -o"], "report", "toy.rank1.json")
 
     def test_run(self):
         value = self.result("run", "run", "toy", "--plan", "plan.json", "--steps", "4")
@@ -338,14 +318,6 @@ class Commands(CommandTest):
     def test_mptune_plan_overrides(self):
         self.result("run", "run", "toy", "--plan", "missing.json", MPTUNE_PLAN="plan.json")
         self.result("run", "run", "toy", MPTUNE_PLAN="plan.json")
-
-    def test_profile_with_costs_measured_before(self):
-        value = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--measured", "profile.sqlite", "-o", "second.sqlite",
-                            MPTUNE_FAKE="hang-measure")
-        self.assertEqual(len(value["layers"]), 6)
-        self.fails(2, ["sleep:2", "--measured"], "profile", "toy", "--devices", "sleep:3", "--measured", "profile.sqlite", "-o", "third.sqlite")
-        self.fails(2, ["another model"], "profile", "other", "--devices", "sleep:2", "--measured", "profile.sqlite", "-o", "third.sqlite")
-        self.fails(2, ["missing.sqlite"], "profile", "toy", "--devices", "sleep:2", "--measured", "missing.sqlite", "-o", "third.sqlite")
 
     def test_tune_resume_and_report(self):
         value = self.result("tune", *TUNE)
@@ -387,6 +359,8 @@ class Commands(CommandTest):
         self.assertRegex(markdown, r"^# (Provisional r|R)ecommendation for toy")
         self.assertIn("| kind | step | 95 % |", markdown)
         self.assertNotIn("\x1b", markdown)
+        self.assertIn("\nmptune profile toy --plan toy.study/toy.plan.json\n", markdown)
+        self.assertEqual(self.succeed("report", self.path("toy.study"), "--markdown", LC_ALL="C.UTF-8"), markdown, "no folder is named")
         self.assertEqual(self.result("report", "report", "toy.study", "--markdown")["markdown"], markdown)
         self.result("report", "report", "toy.study", "--markdown", "-o", "report.md")
         with open(os.path.join(self.folder, "report.md")) as file:

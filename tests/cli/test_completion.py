@@ -125,6 +125,7 @@ class Completion(CommandTest):
 
     def test_a_shell_that_is_not_there(self):
         self.fails(2, ["'fihs'", "did you mean fish?", "bash, zsh or fish"], "completion", "fihs")
+        self.fails(2, ["there is no completion for 'foo': completion; use bash, zsh or fish"], "completion", "foo")
         self.fails(2, ["SHELL"], "completion")
         self.assertEqual(self.result("completion", "completion", "bash")["script"], self.script("bash"))
 

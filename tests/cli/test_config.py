@@ -93,14 +93,31 @@ class Config(CommandTest):
         self.write('devices = ["cpu:0", "cpu:0"]\n')
         done = self.mptune("profile", "toy", cwd=self.project, MPTUNE_WORKER="/nonexistent/worker")
         self.assertEqual(done.returncode, 2)
-        self.assertEqual(done.stderr.splitlines()[2:], self.mptune("profile", "toy", "--no-config", "--devices", "cpu:0,cpu:0").stderr.splitlines()[1:])
+        typed = self.mptune("profile", "toy", "--no-config", "--devices", "cpu:0,cpu:0").stderr
+        self.assertIn(": --devices;", typed)
+        place = f"devices in {self.project}/mptune.toml:1"
+        self.assertEqual(done.stderr.splitlines()[-1], typed.splitlines()[-1].replace("--devices", place))
 
     def test_a_budget(self):
         self.write('budget = "soon"\n')
         done = self.mptune("tune", "toy", *SLEEP, cwd=self.project, MPTUNE_FAKE="hang-describe")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("'soon'", done.stderr)
         self.assertIn("mptune.toml: budget", done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], r"'soon'.*: budget in .*/mptune.toml:1; ")
+        done = self.mptune("tune", "toy", *SLEEP, "--budget", "soon", cwd=self.project)
+        self.assertIn(": --budget; ", done.stderr.splitlines()[-1], "what was typed is named as it was typed")
+
+    def test_a_mistake_in_a_value_is_named_by_its_line(self):
+        for command in ("profile", "tune"):
+            for text, line, words in (('\ndevices = ["gpu9"]\n', 2, "invalid device 'gpu9': devices in "),
+                                      ('devices = "sleep:2"\nmemory = "much"\n', 2, "'much': memory in "),
+                                      ('devices = "sleep:2"\n\nlink = "12"\n', 3, "invalid link '12': link in ")):
+                path = self.write(text)
+                done = self.mptune(command, "toy", cwd=self.project)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{words}{path}:{line}; ", done.stderr.splitlines()[-1], (command, text))
+                value = json.loads(self.mptune("--json", command, "toy", cwd=self.project).stdout)
+                self.assertTrue(value["error"]["where"].endswith(f" in {path}:{line}"), value)
 
     def test_a_plan_file_may_stand_beside_devices(self):
         self.write('devices = "sleep:4"\n')
@@ -111,7 +128,7 @@ class Config(CommandTest):
         self.refused([":2;", "no default 'device'", "did you mean devices?"], '\ndevice = "cpu:0"\n')
         self.refused([":1;", "no default 'schedule'", "devices, memory, link, budget"], 'schedule = "1f1b"\n')
         self.refused([":1;", "no default 'tune'"], '[tune]\nbudget = "1min"\n')
-        self.refused([":3;", "budget", "is no text", 'budget = "..."'], '# defaults\n\nbudget = 150\n')
+        self.refused([":3;", "budget", "must be a text in quotes", 'budget = "..."'], '# defaults\n\nbudget = 150\n')
         self.refused([":2;", "devices", 'devices = ["cpu:0", "cpu:1"]'], 'devices = ["cpu:0",\n  1]\n')
         self.refused([":1;", "devices"], "devices = []\n")
         self.refused([":1;", "memory"], 'memory = ["1GiB"]\n')

@@ -55,6 +55,41 @@ class ForeignTraces(CommandTest):
         self.assertEqual(self.mptune("import", name).returncode, code)
         return value, done.stderr
 
+    GRAPHS = ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, graphId INTEGER, contextId INTEGER,"
+              " streamId INTEGER, correlationId INTEGER, globalPid INTEGER);"
+              "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE SELECT start, end, deviceId, 1, contextId, streamId, correlationId, globalPid"
+              " FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE correlationId % 2 = 0;"
+              "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE correlationId % 2 = 0;")
+
+    def test_graphs_recorded_as_a_whole_are_work_of_unknown_contents(self):
+        value, _ = self.imported(0, self.export(change=self.GRAPHS))
+        self.assertAlmostEqual(value["devices"][0]["compute_s"], KERNELS * 80e-6)
+        self.assertEqual(value["whole_graphs"]["count"], KERNELS // 2)
+        self.assertAlmostEqual(value["whole_graphs"]["compute_share"], 0.5)
+        self.assertIn("--cuda-graph-trace=node", " ".join(self.mptune("import", "export.sqlite").stdout.split()))
+        self.assertNotIn("whole_graphs", self.imported(0, self.export())[0])
+
+    def test_rows_in_any_order_import_the_same(self):
+        first, _ = self.imported(0, self.export(change=self.GRAPHS))
+        mixed = "".join(f"CREATE TEMP TABLE mixed AS SELECT * FROM {table} ORDER BY random(); DELETE FROM {table};"
+                        f"INSERT INTO {table} SELECT * FROM mixed; DROP TABLE mixed;"
+                        for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"))
+        self.assertEqual(self.imported(0, self.export(change=self.GRAPHS + mixed))[0], first)
+
+    def test_overruns_are_cut_and_named(self):
+        def overrun(rows):
+            rows[3 + 2 * 30]["dur"] = 1200
+        self.refused(self.kineto(change=overrun), "overrun", "cuda:0, stream 7",
+                     "ts 3010.000, dur 1200.000 [us]; the next has ts 3110.000, dur 80.000 [us]")
+
+    def test_what_holds_no_work_gets_no_advice(self):
+        for change, words in (("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL", "no work of a device"),
+                              ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 0, end = 0", "stamped them 0"),
+                              ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start", "no work of a device")):
+            done = self.mptune("import", self.export(change=change))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), change)
+            self.assertIn(words, done.stderr)
+
     def test_windows_of_longer_recordings_keep_their_verdict(self):
         for code, name in ((0, self.export("whole.sqlite")), (0, self.export("late.sqlite", first_call=60)), (0, self.export("early.sqlite", last_kernel=40)),
                            (0, self.kineto("whole.json")), (0, self.kineto("late.json", lambda rows: rows.__delitem__(slice(2, 62, 2))))):

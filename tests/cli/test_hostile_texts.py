@@ -1,7 +1,6 @@
 """Texts of other programs reach the terminal as texts: no control characters but line ends and our own colours."""
 import json
 import os
-import pty
 import re
 import sqlite3
 import subprocess
@@ -9,12 +8,29 @@ import subprocess
 from harness import PROGRAM, CommandTest, patience
 
 HOSTILE = "\x1b[31m\x1b]0;title\x07\r\b\t\x7f\x00\x85\x9b2J\u202e\u2066\u2028 end\nmptune: forged"
+SPELLED = r"\u001b[31m\u001b]0;title\u0007\r\u0008\t\u007f\u0000\u0085\u009b2J\u202e\u2066\u2028end\nmptune:forged"  # without spaces
 OUR_COLOURS = re.compile(r"\x1b\[(0|1|2|3[1-6])m")
 STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 SLEEP = ["--devices", "sleep:2"]
 # Sanitizers slow every start down; the release build has all modes.
 MODES = [["--color", "never"]] if os.environ.get("MPTUNE_SANITIZED") == "ON" else [["--color", "always"], ["--color", "never"], ["--json"]]
 CODES = (0, 2, 3, 4, 5, 6, 7)
+
+
+def column(text, title):
+    """The cells of a column of the last table in a text. What the table breaks is joined, without spaces."""
+    lines = text.splitlines()
+    rule = max(i for i, line in enumerate(lines) if re.fullmatch("[─ ]+", line))
+    spans = [slice(*found.span()) for found in re.finditer("─+", lines[rule])]
+    span = next(span for span in spans if lines[rule - 1][span].strip() == title)
+    cells = []
+    for line in lines[rule + 1:]:
+        if line.startswith("mptune: "):  # stderr follows
+            break
+        if line[spans[0]].strip():
+            cells.append("")
+        cells[-1] += line[span].replace(" ", "")
+    return cells
 
 
 class HostileTexts(CommandTest):
@@ -52,8 +68,9 @@ class HostileTexts(CommandTest):
         self.assertIn(b"\x1b[2m", self.run_bytes("--color", "always", "report", "trace.sqlite", "--text").stdout)
 
     def test_the_worker(self):
-        self.assertIn(r"block3\u001b[31m\u001b]0;title\u0007\r\u0008\t\u007f\u0000\u0085\u009b2J\u202e\u2066\u2028 end\nmptune: forged",
-                      self.harmless("models", "toy"))
+        models = self.harmless("models", "toy")
+        self.assertEqual(column(models, "name"), [f"block{i}{SPELLED}" for i in range(6)])
+        self.assertEqual(column(models, "kind"), [f"Linear{SPELLED}"] * 6)
         self.assertIn(r"LibTorch\u001b[31m", self.harmless("doctor", *SLEEP))
         said = self.harmless("-v", "profile", "toy", *SLEEP, MPTUNE_FAKE_WARNING="loss", MPTUNE_FAKE_MEASURE_WARNING="layer")
         self.assertIn(r"warning: layer\u001b[31m", said)
@@ -76,19 +93,10 @@ class HostileTexts(CommandTest):
         self.harmless("tune", "toy", *SLEEP, "--budget", "10s", "--force", MPTUNE_FAKE="oom-series", codes=CODES)
 
     def test_a_live_progress_line(self):
-        terminal, end = pty.openpty()
-        with subprocess.Popen([PROGRAM, "--color", "never", "profile", "toy", *SLEEP], stdin=end, stdout=end, stderr=end, cwd=self.folder,
-                              env=self.environment(TERM="xterm", MPTUNE_FAKE="slow", MPTUNE_FAKE_SUFFIX=json.dumps(HOSTILE))):
-            os.close(end)
-            said = b""
-            try:
-                while piece := os.read(terminal, 4096):
-                    said += piece
-            except OSError:
-                pass  # so a terminal tells that the other side is closed
-        os.close(terminal)
-        self.assertIn(rb"layer costs\u001b[31m", said)
-        self.expect_harmless(said.replace(b"\r\n", b"\n").replace(b"\r", b"").replace(b"\x1b[K", b""), False, "a terminal")
+        _, said = self.on_terminal("--color", "never", "profile", "toy", *SLEEP, TERM="xterm", MPTUNE_FAKE="slow",
+                                   MPTUNE_FAKE_SUFFIX=json.dumps(HOSTILE))
+        self.assertIn(r"layer costs\u001b[31m", said)
+        self.expect_harmless(said.replace("\r\n", "\n").replace("\r", "").replace("\x1b[K", "").encode(), False, "a terminal")
 
     def changed(self, name, table, column):
         """A copy of a file of ours, hostile in one column."""

@@ -65,7 +65,7 @@ class PublicProfiles(CommandTest):
         text = self.succeed("plan", "large.txt", "--stages", "4", "--link", "12GB/s", "--schedule", "zbv", "--microbatches", "8", COLUMNS="80")
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
         self.fails(2, ["--stages", "multiple of 2"], "plan", "net.txt", "--stages", "3", "--link", "12GB/s", "--virtual", "2")
-        self.fails(2, ["--stages", "no pipeline"], "plan", "net.txt", "--stages", "2", "--link", "12GB/s", "--schedule", "v-half")
+        self.fails(2, ["--stages", "at least 2 devices"], "plan", "net.txt", "--stages", "2", "--link", "12GB/s", "--schedule", "v-half")
 
     def test_operator_tables(self):
         for samples in (1, 2):

@@ -24,7 +24,7 @@ class Ranks(CommandTest):
             json.dump(value, file)
         return name
 
-    def rank(self, rank, name=None, change=lambda rows: None, info=True, described=True):
+    def rank(self, rank, name=None, change=lambda rows: None, info=True, described=True, slow_us=SLOW_US):
         """Data parallelism: a computation, then the sum of gradients, which takes 20 us once both have come."""
         def own(us):
             return (us - OFFSET_US) / (1 + DRIFT) if rank == 1 else us
@@ -34,8 +34,8 @@ class Ranks(CommandTest):
                          "args": {**({} if device is None else {"device": 0, "stream": device}), **args}})
         for step in range(STEPS):
             start = 10000 + 1000 * step
-            came = start + 50 + (100 if rank == 0 else SLOW_US)
-            ends = start + 50 + max(100, SLOW_US) + 20
+            came = start + 50 + (100 if rank == 0 else slow_us)
+            ends = start + 50 + max(100, slow_us) + 20
             row("user_annotation", f"ProfilerStep#{step}", start, start + 45)
             for text, begins, stops, stream in (("gemm", start + 50, came, 7), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", came, ends, 20)):
                 call += 1
@@ -81,6 +81,43 @@ class Ranks(CommandTest):
         value = self.imported(self.rank(0, described=False), self.rank(1, described=False))
         self.assertEqual(value["ranks"][1]["communications"], STEPS)
         self.assertAlmostEqual(value["ranks"][1]["clock_drift"], DRIFT, delta=1e-6)
+
+    def unequal(self, rank, kernel, offset_us=0.0, process="{}", ranks=3):
+        """Rows of a rank that computes 1, 2, ... ms of each step of 10 ms; a collective of 200 us follows. Nothing describes it."""
+        rows, call = [], 100 * rank
+        for step in range(4):
+            start = 10000 * step - offset_us
+            rows.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": process.format(99), "tid": 1, "ts": start, "dur": 9990})
+            for text, stream, begins, ends in (("gemm", 7, 0, 1000 * (rank + 1)), (kernel, 20 + rank, 1000 * (rank + 1), 1000 * ranks + 200)):
+                call += 1
+                rows.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": process.format(99), "tid": 1, "ts": start + begins - 9 * (begins > 0), "dur": 3, "args": {"correlation": call}})
+                rows.append({"ph": "X", "cat": "kernel", "name": text, "pid": process.format(0), "tid": stream, "ts": start + begins, "dur": ends - begins,
+                             "args": {"device": 0, "stream": stream, "correlation": call}})
+        return rows
+
+    def test_collectives_of_every_kind_wait(self):
+        for kernel in ("ncclDevKernel_SendRecv(x)", "ncclDevKernel_AllGather_RING_LL(x)", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)", "ncclDevKernel_Broadcast_RING_LL(x)"):
+            with self.subTest(kernel=kernel):
+                value = self.imported(*(self.write(f"r{rank}.json", {"traceEvents": self.unequal(rank, kernel)}) for rank in range(3)))
+                self.assertEqual([round(1000 * device["compute_s"], 1) for device in value["devices"]], [1.2, 2.2, 3.2])
+                self.assertEqual(next(advice["device"] for advice in value["advice"] if advice["cause"] == "straggler"), "2@cuda:0")
+
+    def test_what_nothing_proves_has_no_verdict(self):
+        files = [self.write(f"r{rank}.json", {"traceEvents": self.unequal(rank, "ncclDevKernel_SendRecv(x)", (0, 700, -2500)[rank])}) for rank in range(3)]
+        value = self.imported(*files, code=5)
+        self.assertEqual((value["advice"], value["quality"]["unmatched_ns"]), ([], 4 * 3_600_000))
+        done = self.mptune("import", *files)
+        self.assertIn("in communications without a counterpart in the files", done.stderr)
+        self.assertIn("4, 4 without counterpart", done.stdout)
+        self.imported(*files, "-o", "job.sqlite", code=5)
+        self.assertEqual(self.imported("job.sqlite", code=5)["advice"], [])
+
+    def test_a_merged_file_keeps_its_ranks(self):
+        rows = [row for rank in range(3) for row in self.unequal(rank, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", process=f"[TP{rank:02}] {{}}")]
+        value = self.imported(self.write("merged.json", {"traceEvents": rows}))
+        self.assertEqual([(device["device"], round(1000 * device["compute_s"], 1)) for device in value["devices"]], [("0@cuda:0", 1.2), ("1@cuda:0", 2.2), ("2@cuda:0", 3.2)])
+        self.assertEqual([rank["file"] for rank in value["ranks"]], [f"merged.json, [TP{rank:02}]" for rank in range(3)])
+        self.assertIn("2@cuda:0", self.succeed("report", "merged.json"))
 
     def export(self, name, offset_us):
         """An export of Nsight Systems: a kernel, then the sum of gradients, in each of some steps of 1 ms."""
@@ -141,3 +178,40 @@ class Ranks(CommandTest):
                 done = self.mptune("import", self.rank(0, change=change), self.rank(1, change=change))
                 self.assertIn(done.returncode, (0, 5), done.stderr)
                 self.assertNotIn("\x1b", done.stdout + done.stderr)
+
+    def test_the_joined_trace_is_one_like_any_other(self):
+        joined = self.imported(self.rank(0), self.rank(1), "-o", "job.sqlite")
+        self.assertEqual(joined["trace"], "job.sqlite")
+        again = self.imported("job.sqlite")
+        for key in ("devices", "steps", "bubble", "critical_path", "link_use"):
+            self.assertEqual(again[key], joined[key], key)
+        self.assertIn("1@cuda:0", self.succeed("report", "job.sqlite"))
+        self.assertEqual(self.mptune("compare", "job.sqlite", "job.sqlite").returncode, 0)
+        files = self.result("export", "export", "job.sqlite", "--to", "kineto")["files"]
+        self.assertEqual(self.imported(*files)["devices"], joined["devices"])
+        self.fails(2, ["holds all devices", "give it alone"], "import", "job.sqlite", "rank0.json")
+        self.fails(2, ["job.rank0.json", "one export alone"], "import", "rank0.json", "job.rank0.json")
+        self.write("mine.txt", "mine")
+        self.fails(2, ["mine.txt"], "import", "rank0.json", "rank1.json", "-o", "mine.txt")
+
+    def test_ranks_of_gloo_on_the_cpu(self):
+        def on_cpu(rows):
+            """One thread computes, waits for the sum and adds it, all of it inside the step."""
+            rows[:] = [row for row in rows if row["cat"] != "cuda_runtime"]
+            for row in list(rows):
+                row["pid"] = row["tid"]
+                if row["cat"] == "user_annotation":
+                    row["dur"] = 900
+                elif row["name"] == "gemm":
+                    row.update(cat="cpu_op", name="aten::mm", dur=row["dur"] - 1, args={})
+                else:
+                    row.update(cat="user_annotation", name="gloo:all_reduce", args={})
+                    rows.append({**row, "cat": "cpu_op", "name": "aten::add_", "ts": round(row["ts"] + row["dur"] + 1, 3), "dur": 10})
+        slow = 500
+        value = self.imported(*(self.rank(rank, change=on_cpu, slow_us=slow) for rank in (0, 1)))
+        self.assertEqual([device["device"] for device in value["devices"]], ["0@main", "1@main"])
+        self.assertEqual(value["ranks"][1]["without_counterpart"], 0)
+        waits, late = (device["idle"]["straggler"] * 1e6 for device in value["devices"])
+        self.assertAlmostEqual(waits, slow - 100, delta=2)
+        self.assertAlmostEqual(late, 0, delta=2)
+        self.assertEqual([device["device"] for device in self.imported("rank1.json")["devices"]], ["main"])

@@ -85,7 +85,7 @@ class Resume(CommandTest):
         self.fails(2, ["changed since the study began", self.path("data.pt"), "start a new study"], "tune", "--resume", "toy.study")
         self.fails(2, ["changed since the study began"], *TUNE, "--data", "data.pt", "--resume")
         os.remove(self.path("data.pt"))
-        self.fails(2, ["not there any more", self.path("data.pt"), "put it back"], "tune", "--resume", "toy.study")
+        self.fails(2, ["is missing", self.path("data.pt"), "put it back"], "tune", "--resume", "toy.study")
 
     def test_an_interrupt_prints_the_command_that_goes_on(self):
         for number, code, mode in ((signal.SIGINT, 130, "hang-series"), (signal.SIGTERM, 143, "hang-series"), (signal.SIGINT, 130, "hang-check"),
@@ -107,6 +107,49 @@ class Resume(CommandTest):
         done = self.mptune("tune", "toy", "--devices", "sleep:2", "--budget", "1s", "-o", "short one", MPTUNE_FAKE="slow", MPTUNE_FAKE_MEASURE_S="1.2")
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertIn("--budget 2s", done.stderr)
+
+    def test_a_failed_run_does_not_block_the_corrected_command(self):
+        tune = ["tune", "toy", "--devices", "sleep:2", "--batch", "8", "--trials", "1"]
+        failing = [(2, ["--budget", "20s"], {"MPTUNE_FAKE": "check-differs"}),
+                   (6, ["--budget", "1s"], {"MPTUNE_FAKE": "slow", "MPTUNE_FAKE_MEASURE_S": "1.2"}),
+                   (6, ["--budget", "2s"], {"MPTUNE_FAKE_SERIES_S": "5"}),
+                   (3, ["--budget", "20s", "--memory", "60kB", "--stages", "2", "--microbatches", "1", "--recompute", "none"],
+                    {"MPTUNE_FAKE": "oom-series"}),
+                   (2, ["--budget", "20s", "--cuts", "77"], {})]
+        for code, options, fault in failing:
+            done = self.mptune(*tune, *options, **fault)
+            self.assertEqual(done.returncode, code, f"{options}: {done.stderr}")
+        kept = self.result("tune", *TUNE)["trials"]
+        self.fails(2, ["the study exists", "--resume"], *TUNE)
+        self.succeed(*TUNE, "--resume", MPTUNE_FAKE="oom-measure")
+        self.assertEqual(self.result("tune", "tune", "--resume", "toy.study")["trials"], kept, "nothing is measured again")
+
+    def test_an_interrupted_run_is_kept_once_its_layers_were_measured(self):
+        for mode, blocks in (("hang-check", False), ("hang-series", True)):
+            study, pid = self.path(f"{mode}.study"), self.path("pid")
+            process = subprocess.Popen([PROGRAM, *TUNE, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
+                                       env=self.environment(MPTUNE_FAKE=mode))
+            deadline = time.monotonic() + patience(20)
+            while not (os.path.exists(pid) and os.path.getsize(pid)) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.kill()
+            process.wait()
+            os.remove(pid)
+            if blocks:
+                self.fails(2, ["the study exists"], *TUNE, "-o", study)
+                self.succeed("tune", "--resume", study)
+            else:
+                done = self.mptune(*TUNE, "-o", study)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("the study begins anew", done.stderr)
+
+    def test_a_budget_that_began_earlier(self):
+        """The Python package exports a module first."""
+        done = self.mptune("tune", "toy", "--devices", "sleep:2", "--budget", "100s", MPTUNE_BEGUN=str(time.monotonic() - 99), MPTUNE_FAKE="slow",
+                           MPTUNE_FAKE_MEASURE_S="1.2")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        for wrong in ("yesterday", str(time.monotonic() + 1000)):
+            self.fails(2, ["MPTUNE_BEGUN"], "tune", "toy", "--devices", "sleep:2", MPTUNE_BEGUN=wrong)
 
     def test_what_may_succeed_later_is_tried_again(self):
         timed_out = {"type": "timed_out", "limit_s": 30, "doing": ""}

@@ -81,14 +81,19 @@ class Signals(CommandTest):
         self.assertGreater(begun_anew, 0)
 
     def test_a_hang_ends_tune_with_its_budget(self):
-        """The worker would hang for 600 s, in each phase."""
-        for phase, code, words in (("check", 7, "did nothing"), ("measure", 7, "did nothing"), ("series", 6, "timed out"), ("record", 5, None)):
+        """The worker would hang for 600 s, in each phase. So short a silence is no hang yet: the time is over, and what was measured stays."""
+        for phase, codes, words in (("describe", (6,), "the budget was spent before the model was loaded"),
+                                    ("check", (0, 5, 6), "for lack of time the model's pieces were not compared with the whole model"),
+                                    ("measure", (6,), "the budget was spent before the layers were measured"),
+                                    ("series", (6,), "the budget leaves no time for a first trial"), ("record", (0, 5), None)):
             start = time.monotonic()
             done = subprocess.run([PROGRAM, "tune", "toy", "--devices", "sleep:2", "--budget", "3s", "-o", phase], cwd=self.folder, timeout=patience(60),
                                   env=self.environment(MPTUNE_FAKE="hang-" + phase, MPTUNE_FAKE_PID=os.path.join(self.folder, "pid")),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            # On a loaded machine the budget may be spent before the profile.
-            self.assertIn(done.returncode, {"record": (code, 0), "measure": (code, 6)}.get(phase, (code,)), phase + done.stderr)
-            self.assertLess(time.monotonic() - start, patience(30), phase)
-            if words and done.returncode == code:
+            # On a loaded machine the budget may be spent before the phase begins.
+            self.assertIn(done.returncode, (*codes, 6), phase + done.stderr)
+            self.assertLess(time.monotonic() - start, patience(15), phase)
+            if words and patience(1) < 2:
                 self.assertIn(words, done.stderr)
+            if done.returncode == 6:
+                self.assertRegex(done.stderr, r"--budget \d+s")

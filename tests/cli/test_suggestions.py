@@ -35,7 +35,11 @@ SOURCES = {
     ("profiler/device/device.cc", "is process may use (see mptune doctor"): "run by test_doctor_works_as_printed",
     ("profiler/device/device_list.cc", "r give the plan file of mptune tune"): WRITER,
     ("profiler/formats/any_profile.cc", "give a file that mptune profile"): WRITER,
+    ("profiler/formats/read_kineto_export.cc", "give the files as mptune export"): WRITER,
+    ("profiler/formats/read_kineto_export.cc", "it was not written by mptune export"): WRITER,
     ("profiler/store/read.cc", "name a trace made by 'mptune profile"): WRITER,
+    ("reports/cli/recordings.cc", "e files of all devices: mptune import"): "the form of the command: where the other files are is not known",
+    ("reports/cli/recordings.cc", "it was written by mptune export"): WRITER,
     ("reports/cli/command_plan.cc", "mptune plan"): TYPED,
     ("reports/cli/plan_topology.cc", "mptune plan"): TYPED,
     ("reports/cli/replan.cc", "mptune run"): TYPED,
@@ -127,9 +131,18 @@ class Suggestions(CommandTest):
         self.assertRegex(commands[1], r"^mptune tune --resume '.*/toy\.study' --budget \d+min$")
         self.follow(commands[0] + " --steps 2")
         self.assertEqual(self.printed("report", "toy.study", "--text"), commands)
-        self.assertEqual(self.printed("report", "toy.study", "--markdown"), commands)
+        self.follow_where_the_study_is(self.printed("report", "toy.study", "--markdown"))
         self.follow(f"mptune plan {shlex.quote(os.path.join(self.work, 'toy.study/traces/profile.sqlite'))} -o of_study.plan.json")
         self.resume(commands[1])
+
+    def follow_where_the_study_is(self, commands):
+        """Those of a document that is handed on, which names no folder of its maker."""
+        self.assertEqual([command.split()[1] for command in commands], ["profile", "tune"])
+        for command in commands:
+            self.assertNotIn(self.folder, command)
+        self.assertRegex(commands[1], r"^mptune tune --resume toy\.study --budget \d+min$")
+        done = run_as_printed(commands[0] + " --steps 2", PROGRAM, self.work, self.environment())
+        self.assertEqual(done.returncode, 0, f"{commands[0]}\n{done.stdout}\n{done.stderr}")
 
     def resume(self, command):
         """Where tune takes the study's folder alone."""

@@ -63,7 +63,7 @@ class Files(CommandTest):
         self.refused(["checkpoint"], self.archive("state.pt", "data.pkl", "version"))
         self.refused(["no TorchScript"], self.archive("odd.pt", "picture"))
         self.refused(["damaged"], self.write("short.pt", b"PK\x03\x04 and no more"))
-        self.refused(["no option"], self.archive("net.pt", "data.pkl") + ":layers=3")
+        self.refused(["not an option"], self.archive("net.pt", "data.pkl") + ":layers=3")
 
     def test_a_plugin_that_fails_is_named_with_its_layer(self):
         plugin = os.path.join(PLUGINS, "libhostile_plugin.so")

@@ -16,6 +16,7 @@ CORES = sorted(os.sched_getaffinity(0))[:2]
 ONE = ["--devices", ",".join(f"cpu:{core}" for core in CORES)]
 # More at night.
 KILLS = int(os.environ.get("MPTUNE_TEST_KILLS", "4"))
+MANY = "MPTUNE_TEST_MANY" in os.environ
 STOPS = int(os.environ.get("MPTUNE_TEST_STOPS", "1"))
 EARLY_KILLS = (1, 5, 9)  # of mptune: before the ranks have met, or just after
 SLACK_S = 10
@@ -99,21 +100,23 @@ class Ranks(CommandTest):
         self.assertTrue(self.read("one.safetensors") == self.read("ranks.safetensors"), (model, ranks))
 
     def test_schedules(self):
-        for model, plan in ((MLP, schedule("1f1b")), (MLP, schedule("interleaved")), (TRANSFORMER, schedule("zb1p")), (TRANSFORMER, REPLICAS),
-                            (RESNET, schedule("1f1b")), (RESNET, REPLICAS)):
+        few = [(MLP, schedule("interleaved")), (TRANSFORMER, schedule("zb1p")), (RESNET, REPLICAS)]
+        more = [(MLP, schedule("1f1b")), (TRANSFORMER, REPLICAS), (RESNET, schedule("1f1b")), (MLP[:-2], schedule("naive"))]
+        for model, plan in few + more if MANY else few:
             self.same(model, ONE + plan, TWO + plan)
-        self.same(MLP[:-2], ONE + schedule("naive"), TWO + schedule("naive"))
 
     def test_several_devices_of_a_rank(self):
         """Cuts and devices change no bit, so what runs on more devices than there are cores is compared with two."""
         a, b = CORES
         one = ONE + ["--stages", "4", "--schedule", "interleaved"]
         self.same(TRANSFORMER, one, over([a, b], [a, b]) + schedule("1f1b"))
-        self.same(TRANSFORMER, one, over([a], [b], [a], [b]) + schedule("zb1p"))
+        if MANY:
+            self.same(TRANSFORMER, one, over([a], [b], [a], [b]) + schedule("zb1p"))
         # In each of two stages a replica on either rank; then replicas of the last stage on one rank or on both, and two of three on either.
         crossed = ["--devices", f"0@cpu:{a},1@cpu:{a},0@cpu:{b},1@cpu:{b}", "--ranks", "2", "--stages", "2", "--replicas", "2,2"]
         self.same(TRANSFORMER, ONE + REPLICAS, crossed)
-        for replicas in (["--stages", "2", "--replicas", "1,2"], ["--stages", "1", "--replicas", "3"]):
+        of_last_stage = [["--stages", "2", "--replicas", "1,2"]]
+        for replicas in of_last_stage + [["--stages", "1", "--replicas", "3"]] if MANY else of_last_stage:
             self.same(TRANSFORMER, over([a], [a, b]) + replicas, over([a, b], [b]) + replicas)
 
     def start(self, *command):
@@ -226,7 +229,7 @@ class Ranks(CommandTest):
     def test_replan(self):
         """Of two ranks one is left: training goes on with a plan for its device, with the same losses."""
         self.result("profile", "profile", *BERT, *TWO, "--steps", "2", "-o", "bert.sqlite")
-        self.result("plan-result", "plan", "bert.sqlite", "--stages", "2", "--microbatches", "4", "--exact", "-o", "two.plan.json")
+        self.result("plan-result", "plan", "bert.sqlite", "--stages", "2", "--virtual", "1", "--microbatches", "4", "--exact", "-o", "two.plan.json")
         command = ["run", *BERT[:1], "--optimizer", "adam", "--plan", "two.plan.json"]
         whole = self.result("run", *command, "--ranks", "2", "--replan", "--steps", "6")
         self.assertEqual(sorted(whole["plan"]["devices"]), TWO[1].split(","), "the plan as it is")
@@ -239,7 +242,7 @@ class Ranks(CommandTest):
         self.assertEqual((rest["plan"]["devices"], rest["plan"]["microbatch_sizes"]), (TWO[1].split(",")[:1], whole["plan"]["microbatch_sizes"]))
         self.assertEqual(first["loss"] + rest["loss"], whole["loss"])
         self.fails(2, ["rank 2 has no device"], *command, "--replan", "--ranks", "3", "--steps", "6")
-        self.fails(2, ["no device is of the ranks"], *command, "--replan", "--devices", TWO[1].split(",")[1], "--steps", "6")
+        self.fails(2, ["none of the devices belongs to a rank"], *command, "--replan", "--devices", TWO[1].split(",")[1], "--steps", "6")
         self.fails(2, ["both given"], *command, "--devices", TWO[1], "--steps", "6")
 
     def test_replan_for_more_ranks(self):
@@ -296,7 +299,7 @@ class Ranks(CommandTest):
             self.assertTrue(all(start <= end for start, end in times))
             self.assertTrue(all(before[1] <= after[0] for before, after in zip(times, times[1:])), "a lane carries one copy at a time")
         plan = self.result("plan-result", "plan", "ranks.sqlite", "--stages", "2")
-        self.assertEqual(plan["plan"]["devices"], names)
+        self.assertEqual(sorted(plan["plan"]["devices"]), names, "which stage is on which device depends on what was measured")
 
     def test_tune(self):
         command = ["tune", *TRANSFORMER[:3], "--microbatches", "4", *TWO, *ALL_REDUCE, "--budget", seconds(25)]
@@ -306,7 +309,7 @@ class Ranks(CommandTest):
         self.assertEqual(left_processes(self.folder), [])
         self.assertGreater(len([trial for trial in result["trials"] if trial["outcome"] == "measured"]), 3)
         devices = result["recommended"]["plan"]["devices"]
-        self.assertIn(devices, (TWO[1].split(","), TWO[1].split(",")[:1], TWO[1].split(",")[1:]))
+        self.assertLessEqual(set(devices), set(TWO[1].split(",")))
         if len(devices) == 2:
             self.assertIn("--ranks 2", done.stderr + json.dumps(result))
         self.assertEqual(json.loads(self.read("ranks.study/transformer.plan.json"))["training"]["reduce"], "all-reduce")

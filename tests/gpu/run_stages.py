@@ -68,6 +68,7 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="names of the stages")
     parser.add_argument("--check", action="store_true", help="whether every program starts and finds its libraries")
     parser.add_argument("--cpu", action="store_true", help="a rehearsal on CPU devices with small models: shows that the stages work, not the GPU")
+    parser.add_argument("--small", action="store_true", help="small models on the GPU, for an emulated one (tests/emulated.sh): its speed says nothing")
     parser.add_argument("out", metavar="OUT", nargs="?", help="folder for the summary, the logs and the traces; new or empty")
     options = parser.parse_args()
     if not (options.out or options.list or options.check):
@@ -115,7 +116,7 @@ def run_all(every, options, here, skip):
     summary = Summary(os.path.join(options.out, "summary.txt"))
     work = tempfile.mkdtemp(prefix="mptune-kit-work-")
     until = time.monotonic() + 60 * options.minutes
-    found = {"work": work, "tune_s": 60 if here.has_gpu else 10}
+    found = {"work": work, "tune_s": 60 if here.has_gpu and not options.small else 10}
     try:
         for number, stage in enumerate(every, 1):
             if skip:
@@ -142,7 +143,7 @@ def main():
         os.execvpe(sys.argv[2], sys.argv[2:], environment)
     options = arguments()
     cores = sorted(os.sched_getaffinity(0))
-    here = stages.cpu_machine(cores) if options.cpu else stages.gpu_machine(cores)
+    here = stages.cpu_machine(cores) if options.cpu else stages.gpu_machine(cores, options.small)
     every = chosen(stages.all_stages(here, test_programs()), options.only)
     if options.list:
         print("\n".join(stage.name for stage in every))

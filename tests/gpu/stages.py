@@ -30,6 +30,7 @@ class Machine(NamedTuple):
     workloads: list
     small: Workload
     has_gpu: bool
+    emulated: bool = False
 
 
 class Context(NamedTuple):
@@ -58,6 +59,10 @@ class Context(NamedTuple):
         if not self.machine.has_gpu:
             raise Skipped("needs a GPU")
 
+    def require_speed(self):
+        if self.machine.emulated:
+            raise Skipped("its limits are of speed, which an emulated GPU does not have")
+
 
 class Stage(NamedTuple):
     name: str
@@ -65,12 +70,18 @@ class Stage(NamedTuple):
     body: Callable
 
 
-def gpu_machine(cores):
+SMALL_MODELS = [Workload("mlp", "mlp:layers=4,width=64", "", 32)]
+SMALLEST = Workload("small", "mlp:layers=4,width=32", "", 8)
+
+
+def gpu_machine(cores, small=False):
+    """small: with small models, on an emulated GPU, whose computing is the host's."""
     halves = "cuda:0/1of2,cuda:0/2of2"
     quarters = ",".join(f"cuda:0/{part}of4" for part in range(1, 5))
     return Machine({"whole": "cuda:0", "halves": halves, "quarters": quarters, "mixed": f"{core_set(cores[:8])},cuda:0"},
+                   SMALL_MODELS if small else
                    [Workload("transformer", "transformer:d=1024,layers=16,seq=512", "", 16), Workload("resnet50", "resnet50", "3x224x224", 64)],
-                   Workload("small", "transformer:d=256,layers=4,seq=64", "", 16), True)
+                   SMALLEST if small else Workload("small", "transformer:d=256,layers=4,seq=64", "", 16), True, small)
 
 
 def cpu_machine(cores):
@@ -79,7 +90,7 @@ def cpu_machine(cores):
     for name, count in (("halves", 2), ("quarters", 4)):
         if len(cores) >= count:
             devices[name] = ",".join(f"cpu:{core}" for core in cores[:count])
-    return Machine(devices, [Workload("mlp", "mlp:layers=4,width=64", "", 32)], Workload("small", "mlp:layers=4,width=32", "", 8), False)
+    return Machine(devices, SMALL_MODELS, SMALLEST, False)
 
 
 def core_set(cores):
@@ -153,6 +164,7 @@ def first_failure(done):
 def recording(workload, context):
     """benchmark_recording has the limits, and says in its last line which are kept; on the CPU it has none. It runs 320 steps: a quarter of
     the batch will do."""
+    context.require_speed()
     done = context.commands.run([context.program("benchmark_recording"), workload.model, workload.shape, max(1, workload.batch // 4),
                                  context.devices("whole"), 20 if context.machine.has_gpu else 2])
     if done.code != 0:
@@ -191,6 +203,7 @@ def calls_of_the_host(trace):
 
 def offload(context):
     """Saved activations go to pinned host memory and come back while the GPU computes; a step without them says what that costs."""
+    context.require_speed()
     workload, words = context.machine.workloads[0], ["--schedule", "gpipe", "--microbatches", 8, "--devices", context.devices("whole")]
     arguments, trace = [*workload.arguments(), *words], os.path.join(context.work, "offload.sqlite")
     found = context.mptune("profile", *arguments, "--offload", "all", "--steps", 10, "-o", trace, good=(0, 5))
@@ -326,6 +339,7 @@ def memory_cap(context):
 def foreign_program(context):
     """mptune's recording of a plain PyTorch script against torch.profiler's of the same script."""
     context.require_gpu()
+    context.require_speed()
     script = [context.python, os.path.join(context.kit, "python", "plain_training.py")]
     trace, kineto = os.path.join(context.work, "plain.sqlite"), os.path.join(context.work, "plain.json")
     ours, theirs, events, dropped = [], [], {"mptune": [], "torch.profiler": []}, 0

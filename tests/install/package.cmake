@@ -2,25 +2,7 @@
 # Leaves in WORK what examples/build.sh makes. Moves the prefix after the installation, to check that nothing depends on its path.
 cmake_minimum_required(VERSION 3.25)
 
-function(must_run words)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "exit ${code} of: ${ARGN}\n${text}")
-  endif()
-  if(NOT text MATCHES "${words}")
-    message(FATAL_ERROR "no \"${words}\" in the output of: ${ARGN}\n${text}")
-  endif()
-endfunction()
-
-function(must_fail words)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
-  if(code EQUAL 0)
-    message(FATAL_ERROR "should have failed: ${ARGN}\n${text}")
-  endif()
-  if(NOT text MATCHES "${words}")
-    message(FATAL_ERROR "no \"${words}\" in the output of: ${ARGN}\n${text}")
-  endif()
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/must.cmake")
 
 unset(ENV{MPTUNE_WORKER})
 unset(ENV{MPTUNE_PLAN})

@@ -1,7 +1,6 @@
 """install.py SOURCE BUILD [--ways]: what README says installs the package, run as it stands there, in a copy of the source as a clone has it
 and a fresh virtual environment. Then without a compiler: the README's example, the program, and no path of the machine that built it.
 --ways: also by an old pip, by uv, and beside an installed torch with and without isolation. Exit 77 where pip has nothing."""
-import os
 import pathlib
 import re
 import shutil
@@ -9,55 +8,29 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import fresh
 from patience import patience
 
 SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 WORK = BUILD / "install_test"
 CLONE = WORK / "mptune"
-PIP = ["-m", "pip", "--disable-pip-version-check", "--no-python-version-warning"]
 
 
 def say(text):
     print(text, flush=True)
 
 
-def clone():
-    """The files that git knows, or would: a change that is not committed yet is tested, too."""
-    shutil.rmtree(WORK, ignore_errors=True)
-    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True)
-    if listed.returncode != 0:
-        say("the source is no git repository, so there is no clone of it")
-        sys.exit(77)
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (SOURCE / name).is_file():
-            (CLONE / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(SOURCE / name, CLONE / name)
-
-
-def environment(name):
-    """Folder of a new virtual environment."""
-    folder = WORK / name
-    try:
-        venv.create(folder, with_pip=True, symlinks=True)
-    except subprocess.CalledProcessError:
-        say("this Python makes no virtual environments (python3-venv), so nothing is installed")
-        sys.exit(77)
-    return folder
-
-
-def activated(folder):
-    """What `source bin/activate` sets. The compiler's name is that of the build beside it, so that ccache knows the results."""
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    return {**variables, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "CXX": "c++", "CC": "cc"}
+def compiler():
+    """Its name is that of the build beside it, so that ccache knows the results."""
+    return {**fresh.without_python(), "CXX": "c++", "CC": "cc"}
 
 
 def shell(command, folder):
     say(f"$ {command}")
     began = time.monotonic()
-    subprocess.run(["bash", "-e", "-c", command], check=True, cwd=CLONE, env=activated(folder))
+    subprocess.run(["bash", "-e", "-c", command], check=True, cwd=CLONE, env=fresh.activated(folder, compiler()))
     say(f"{time.monotonic() - began:.0f} s")
 
 
@@ -109,7 +82,7 @@ def other_ways(folder):
     shutil.rmtree(folder)
     for name, tool, way in (("old_pip", "pip==23.0", command), ("uv", "uv", f"uv {command}")):
         shutil.rmtree(CLONE / "build")
-        other = environment(name)
+        other = fresh.environment(WORK / name)
         shell(f"pip install --quiet '{tool}'", other)
         shell(way, other)
         try_package(other)
@@ -117,12 +90,10 @@ def other_ways(folder):
 
 
 def main():
-    clone()
-    folder = environment("user")
-    fetch = ["download", "--quiet", "--no-deps", "--timeout", "20", "--dest", WORK, "scikit-build-core>=0.11"]
-    if subprocess.run([folder / "bin" / "python", *PIP, *fetch]).returncode != 0:
-        say("pip could not fetch scikit-build-core, so nothing is installed")
-        sys.exit(77)
+    shutil.rmtree(WORK, ignore_errors=True)
+    fresh.clone(SOURCE, CLONE)
+    folder = fresh.environment(WORK / "user")
+    fresh.require_index(folder, WORK)
     before, command = documented_commands()
     shell(f"{before}{command}", folder)
     try_package(folder)

@@ -1,16 +1,22 @@
 """The functions of the package against the options of the program."""
+import contextlib
+import fcntl
 import inspect
 import json
+import os
 import pathlib
 import re
+import sqlite3
 import sys
+import time
 import types
 import unittest
+import zipfile
 from unittest import mock
 
-from support import PythonTest, mptune
+from support import PROGRAM, PythonTest, mptune
 
-from mptune import _commands  # noqa: F401  (before the tests change sys.modules)
+from mptune import _commands, _error, _files, _modules  # noqa: F401  (before the tests change sys.modules)
 
 COMMANDS = {name: name for name in ("profile", "plan", "tune", "run", "check", "simulate", "compare", "models", "doctor")} | {
     "import": "import_trace"}
@@ -24,6 +30,16 @@ print(json.dumps({'schema': 'mptune.error/1', 'error': {'what': 'a', 'where': 'b
 
 class Net:
     """Stands for an nn.Module."""
+
+    def state_dict(self):
+        return {"weight": Samples(3, 4)}
+
+
+class Samples:
+    """Stands for a tensor."""
+
+    def __init__(self, *shape):
+        self.shape = shape
 
 
 class ExportError(RuntimeError):
@@ -49,6 +65,10 @@ class Options(PythonTest):
             for key in own:
                 if command != "simulate" or key not in ("plan", "profile"):  # which it needs
                     self.assertIs(parameters[key].default, None if options[key] else False, f"{command} {key}")
+
+    def test_flags_are_known(self):
+        functions = [inspect.signature(getattr(mptune, name)).parameters for name in COMMANDS.values()]
+        self.assertEqual(_error.FLAGS, {key for own in functions for key, parameter in own.items() if parameter.default is False})
 
     def test_every_parameter_is_described(self):
         for name in COMMANDS.values():
@@ -139,9 +159,107 @@ class Modules(PythonTest):
             there, path = json.loads(pathlib.Path("file").read_text())
             self.assertTrue(there)
             self.assertEqual(pathlib.Path(path).name, "Net.pt2", "the name of what is written")
-            self.assertFalse(pathlib.Path(path).parent.exists())
+            self.assertFalse(pathlib.Path(path).parent.exists(), "nothing is left where nothing was begun")
             self.assertEqual(self.exported.pop(), (Net, (1, 2), max))
             self.assertNotIn("--loss", pathlib.Path("words").read_text())
+
+    def test_the_batch_is_that_of_the_inputs(self):
+        nested = ({"words": [5, Samples(), Samples(64, 3)]}, Samples(32))
+        for function in (mptune.profile, mptune.tune, mptune.run, mptune.check):
+            for options, expected in (({}, ["--batch=64"]), ({"batch": 16}, ["--batch=16"]),
+                                      ({"plan": "p.json"}, ["--batch=64"] if function is mptune.tune else [])):
+                self.refused(["a: b; c"], function, Net(), inputs=nested, **options)
+                words = json.loads(pathlib.Path("words").read_text())
+                self.assertEqual([word for word in words if word.startswith("--batch")], expected, function)
+        with mock.patch.dict(os.environ, MPTUNE_PLAN="p.json"):
+            self.refused(["a: b; c"], mptune.run, Net(), inputs=nested)
+            self.assertNotIn("--batch", pathlib.Path("words").read_text())
+
+    def test_the_export_is_announced(self):
+        for function in (mptune.tune, mptune.check):
+            self.said.truncate(0)
+            self.said.seek(0)
+            self.refused(["a: b; c"], function, Net(), inputs=(1,))
+            self.assertEqual(self.said.getvalue(), "mptune: exporting Net\n")
+            self.refused(["a: b; c"], function, Net(), inputs=(1,), progress=False)
+            self.assertEqual(self.said.getvalue(), "mptune: exporting Net\n")
+
+    def test_a_long_export_is_announced_again(self):
+        with mock.patch.object(_modules, "_PERIOD_S", 0.01), mock.patch.object(_files, "export", lambda *_, **__: time.sleep(0.5)):
+            self.refused(["a: b; c"], mptune.check, Net(), inputs=(1,))
+        self.assertRegex(self.said.getvalue(), r"^mptune: exporting Net\n(mptune: exporting Net, \d+ s\n)+$")
+
+    def test_the_budget_begins_before_the_export(self):
+        self.fake_program(ECHO.replace("sys.argv[1:]", "os.environ.get('MPTUNE_BEGUN')"))
+        before = time.monotonic()
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1,))
+        self.assertTrue(before <= float(json.loads(pathlib.Path("words").read_text())) <= time.monotonic())
+        self.refused(["a: b; c"], mptune.tune, "toy")
+        self.assertIsNone(json.loads(pathlib.Path("words").read_text()))
+
+    def study(self, folder="Net.study", state=None):
+        """A study that has begun, with its program."""
+        path = pathlib.Path(folder)
+        path.mkdir()
+        (path / "study.sqlite").write_text("database")
+        with zipfile.ZipFile(path / "Net.pt2", "w") as archive:
+            config = {name: {"tensor_meta": {"sizes": [{"as_int": size} for size in sizes]}} for name, sizes in (state or {}).items()}
+            archive.writestr("Net/data/weights/model_weights_config.json", json.dumps({"config": config}))
+        return path
+
+    def test_a_study_keeps_the_program(self):
+        self.fake_program("open('Net.study/study.sqlite', 'w').write('database')\n" + ECHO)
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1, 2), force=True)
+        self.assertEqual(pathlib.Path("Net.study/Net.pt2").read_text(), "program")
+        self.assertEqual(json.loads(pathlib.Path("words").read_text())[-1], "Net.study/Net.pt2")
+        self.refused(["the study exists: Net.study", "resume=True", "force=True", "output="], mptune.tune, Net(), inputs=(1, 2))
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(3,), force=True)
+        self.assertEqual(len(self.exported), 2)
+        with open("Net.study/study.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refused(["another mptune is using this study"], mptune.tune, Net(), inputs=(1,), force=True)
+        self.assertEqual(len(self.exported), 2)
+
+    def test_a_study_in_which_nothing_was_measured_is_replaced(self):
+        path = self.study()
+        os.remove(path / "study.sqlite")
+        with contextlib.closing(sqlite3.connect(path / "study.sqlite")) as database:
+            database.executescript("CREATE TABLE value (name TEXT PRIMARY KEY, value TEXT); CREATE TABLE trial (outcome TEXT)")
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1, 2))
+        (path / "traces").mkdir()
+        (path / "traces" / "profile.sqlite").write_text("profile")
+        self.refused(["the study exists"], mptune.tune, Net(), inputs=(1, 2))
+        with contextlib.closing(sqlite3.connect(path / "study.sqlite")) as database, database:
+            database.execute("INSERT INTO value VALUES ('failed', 'yes')")
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1, 2))
+        with contextlib.closing(sqlite3.connect(path / "study.sqlite")) as database, database:
+            database.execute("INSERT INTO trial VALUES ('measured')")
+        self.refused(["the study exists"], mptune.tune, Net(), inputs=(1, 2))
+        self.assertEqual(len(self.exported), 2)
+
+    def test_a_study_of_a_module_goes_on(self):
+        self.study(state={"weight": [3, 4]})
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(Samples(64),), resume=True, budget=5)
+        self.assertEqual(json.loads(pathlib.Path("words").read_text()), ["--json", "tune", "--budget=5", "--resume", "Net.study"])
+        self.study("other.study", state={"weight": [3, 5]})
+        self.refused(["another model", "'weight'"], mptune.tune, Net(), inputs=(1,), resume=True, output="other.study")
+        self.assertEqual(self.exported, [])
+        self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1,), resume=True, output="none.study")
+        self.assertEqual(json.loads(pathlib.Path("words").read_text())[-3:], ["--resume", "--output=none.study", "none.study/Net.pt2"])
+
+    def test_a_folder_of_others_is_left_alone(self):
+        pathlib.Path("mine").mkdir()
+        pathlib.Path("mine/net.pt2").write_text("mine")
+        self.refused(["is not a study"], mptune.tune, Net(), inputs=(1,), output="mine", force=True)
+        self.refused(["is a file"], mptune.tune, Net(), inputs=(1,), output="mine/net.pt2")
+        self.refused(["can't be made"], mptune.tune, Net(), inputs=(1,), output="mine/net.pt2/x.study")
+        self.assertEqual(([one.name for one in pathlib.Path("mine").iterdir()], self.exported), (["net.pt2"], []))
+
+    def test_a_profile_has_the_program_beside_it(self):
+        os.environ["MPTUNE_PROGRAM"] = PROGRAM
+        with mock.patch.object(_commands.ProfileResult, "from_json"), mock.patch.object(_commands, "run_program"):
+            mptune.profile(Net(), inputs=(1,), output=pathlib.Path("traces.d", "net.sqlite"))
+        self.assertEqual(pathlib.Path("traces.d/net.profile/Net.pt2").read_text(), "program")
 
     def test_a_loss_of_the_program_goes_with_a_module_too(self):
         self.refused(["a: b; c"], mptune.tune, Net(), inputs=(1,), loss="mse")

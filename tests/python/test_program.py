@@ -88,11 +88,31 @@ class Errors(PythonTest):
     def test_a_failure_has_its_parts(self):
         error = self.refused(["nothing.sqlite"], mptune.plan, "nothing.sqlite")
         self.assertEqual((error.where, error.exit_code), ("nothing.sqlite", 2))
-        self.assertIn(str(error) + "\n", self.said.getvalue(), "str() is the line of the program")
+        self.assertEqual(self.said.getvalue(), "mptune: reading nothing.sqlite\n", "what is raised is not printed, too")
+        self.assertEqual(str(error) + "\n", self.mptune("--quiet", "plan", "nothing.sqlite").stderr, "str() is the line of the program")
         os.environ["MPTUNE_FAKE"] = "oom-train"
         self.assertEqual(self.refused(["sleep:1"], mptune.run, "toy", plan="plan.json").exit_code, 3)
         os.environ["MPTUNE_FAKE"] = "cannot-load"
         self.assertEqual(self.refused(["libtorch.so"], mptune.profile, "toy", devices="sleep:2").exit_code, 7)
+
+    def test_options_are_parameters_in_what_an_error_says(self):
+        said = {"give --batch 64 or less": "give batch=64 or less", "give the same --batch, or leave --plan out": "give the same batch=, or leave plan= out",
+                "go on with --resume, or give another -o": "go on with resume=True, or give another output=",
+                "give --split-size N": "give split_size=N", "give --precision bf16": 'give precision="bf16"', "see mptune run --help": "see help(mptune.run)",
+                "go on with `mptune tune --resume a.study -o b`, or --force": "go on with `mptune tune --resume a.study -o b`, or force=True",
+                "./--force": "./--force", "a-o --json": "a-o --json"}
+        for text, expected in said.items():
+            self.assertEqual(mptune.Error("what", "where", text).remedy, expected)
+            self.assertEqual(mptune.Error("what", "where", expected).remedy, expected, "a second time changes nothing")
+        self.refused(["stages="], mptune.plan, "profile.sqlite", stages="x")
+
+    def test_lines_that_may_be_an_error_are_held_back(self):
+        for said in ("mptune: warning: a; b\n", "mptune: a: b; c\nmptune: d\n", "x: y; z\n", "mptune: a: b; c"):
+            self.said.truncate(0)
+            self.said.seek(0)
+            self.fake_program(f"os.write(2, {said.encode()!r})\n" + ECHO % "'x'")
+            mptune.doctor()
+            self.assertEqual(self.said.getvalue(), said, "of a program that did not fail, all is shown")
 
     def test_an_error_without_place_or_remedy_is_printed_without(self):
         self.assertEqual(str(mptune.Error("it is so")), "mptune: it is so")

@@ -105,6 +105,30 @@ class RealOutputs(PythonTest):
             result.elapsed_s = 0.0
 
 
+class Summaries(PythonTest):
+    def test_every_result_has_a_few_lines(self):
+        made = [mptune.models(), mptune.doctor(devices="sleep:2"), mptune.plan("profile.sqlite"), mptune.check("toy", devices="sleep:2"),
+                mptune.simulate("plan.json", "profile.sqlite"), mptune.import_trace("trace.sqlite")]
+        for result in made:
+            lines = repr(result).splitlines()
+            self.assertLessEqual(len(lines), 6, result)
+            self.assertLessEqual(max(map(len, lines)), 120, result)
+            self.assertTrue(lines[0].startswith(type(result).__name__ + "("), result)
+        self.assertIn("step_s=", repr(made[2].predicted))
+
+    def test_a_tuning_ends_with_its_answer(self):
+        result = mptune.tune("toy", **TUNE)
+        self.assertTrue(self.said.getvalue().endswith(repr(result) + "\n"), self.said.getvalue())
+        self.assertIn(result.plan_file, repr(result))
+        self.assertIn(result.recommended.verdict + ": ", repr(result))
+        self.assertRegex(repr(result), r" ms a step, [0-9.]+ times as fast as \w+\n")
+        self.assertLessEqual(repr(result).count("\n"), 4)
+        self.said.truncate(0)
+        self.said.seek(0)
+        mptune.tune("toy", **TUNE, force=True, progress=False)
+        self.assertEqual(self.said.getvalue(), "")
+
+
 class BadJson(PythonTest):
     made = []  # once for all tests: it is only read
 

@@ -125,7 +125,7 @@ std::string refusal(const std::vector<ComparedTrace>& a, const std::vector<Compa
   try {
     (void)compare_traces(a, b);
   } catch (const Error& error) {
-    return error.what() + (": " + error.where());
+    return error.problem() + ": " + error.where();
   }
   return "";
 }

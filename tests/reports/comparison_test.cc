@@ -96,8 +96,9 @@ TEST(CompareTraces, NoVerdictOfIncompleteOrShortTraces) {
   EXPECT_EQ(compare_traces(incomplete, incomplete).reason, "A: " + why);
   const Comparison few = compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 4));
   EXPECT_EQ(few.verdict, Verdict::unknown);
-  EXPECT_TRUE(few.ratio_ci95);
-  EXPECT_FALSE(compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 1)).ratio_ci95) << "one sample has no interval";
+  EXPECT_TRUE(few.ratio);
+  EXPECT_FALSE(few.ratio_ci95) << "four samples have no interval";
+  EXPECT_TRUE(compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 6)).ratio_ci95);
   TraceReport empty = a;
   empty.steps_s = {};
   EXPECT_EQ(compare_traces(a, empty).reason, "B has no step time");
@@ -213,7 +214,7 @@ PlanFile plan_file(const Plan& plan, double step_s, double half_width, int sampl
   file.plan = plan;
   MeasuredStep measured;
   measured.step_s = step_s;
-  measured.step_ci95_s = {step_s - half_width, step_s + half_width};
+  if (samples >= static_cast<int>(kLeastForInterval)) measured.step_ci95_s = Interval{step_s - half_width, step_s + half_width};
   measured.step_samples = samples;
   file.measured = measured;
   return file;

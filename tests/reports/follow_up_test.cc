@@ -154,6 +154,7 @@ TEST(Commands, ShowAFailedPlan) {
 TEST(Commands, ResumeWithTwiceTheTime) {
   EXPECT_EQ(resume_command("/s/a.study", 142), "mptune tune --resume /s/a.study --budget 5min");
   EXPECT_EQ(resume_command("/s", 0.1), "mptune tune --resume /s --budget 1min");
+  EXPECT_EQ(shared_resume_command("a b.study", 142), "mptune tune --resume 'a b.study' --budget 5min");
 }
 
 }  // namespace

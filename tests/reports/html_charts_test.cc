@@ -27,9 +27,9 @@ std::vector<IntervalRow> sample_rows() {
            .value = "301 ms",
            .note = "",
            .seconds = 0.301,
-           .ci95 = {0.299, 0.303},
+           .ci95 = Interval{0.299, 0.303},
            .chosen = true},
-          {.name = "single_device", .detail = "", .value = "520 ms", .note = "1.73x", .seconds = 0.52, .ci95 = {0.52, 0.52}},
+          {.name = "single_device", .detail = "", .value = "520 ms", .note = "1.73x", .seconds = 0.52, .ci95 = {}},
           {.name = "data_parallel", .detail = "", .value = "", .note = "crashed", .seconds = 0, .ci95 = {}}};
 }
 

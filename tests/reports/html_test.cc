@@ -5,6 +5,7 @@
 #include "reports/html/answer.h"
 #include "reports/html/glossary.h"
 #include "reports/html/markup.h"
+#include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "tests/reports/html_page.h"
 #include "tests/reports/samples.h"
@@ -58,16 +59,68 @@ TEST(HtmlPage, IsOneWellFormedFileThatNamesNoOther) {
   EXPECT_NE(markup_fault("<p><b></p></b>"), "");
 }
 
+TEST(HtmlPage, SaysWhatIsProvisionalAndHowToGoOn) {
+  StudyReport study = sample_study();
+  std::string page = render_study_html(study);
+  EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">Provisional: pipeline of 2 stages"));
+  EXPECT_THAT(page, HasSubstr("<code>mptune tune --resume resnet50.study --budget 5min</code>"));
+  study.recommendation.warnings.clear();
+  page = render_study_html(study);
+  EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">Pipeline of 2 stages"));
+  EXPECT_THAT(page, Not(HasSubstr("--resume")));
+}
+
+TEST(HtmlPage, NamesNoFolderOfItsMaker) {
+  const std::string page = render_study_html(testing::study_of_a_home("/home/anna"));
+  EXPECT_THAT(page, Not(HasSubstr("anna")));
+  EXPECT_THAT(page, HasSubstr("In the folder that holds resnet50.study and net.pt2, data.pt, train with the plan:"));
+  EXPECT_THAT(page, HasSubstr("<code>mptune run net.pt2 --data data.pt --plan resnet50.study/resnet50.plan.json</code>"));
+  EXPECT_THAT(page, HasSubstr("<td>resnet50.study/traces/recommended.sqlite</td>"));
+  EXPECT_THAT(page, HasSubstr("can&#39;t read net.pt2: no such file"));
+  EXPECT_THAT(page, HasSubstr("mptune.Pipeline(model, &quot;resnet50.study/resnet50.plan.json&quot;)"));
+}
+
+TEST(HtmlPage, IntervalsSortAsNumbers) {
+  StudyReport study = sample_study();
+  study.trials = {study.recommendation.recommended.trial};
+  std::vector<double> steps;
+  for (int i = 0; i < 12; ++i) steps.push_back(0.3 + 0.001 * i);
+  std::get<tuner::Measured>(study.trials[0].outcome).step_s = samples_of(steps);
+  EXPECT_THAT(render_study_html(study), ::testing::ContainsRegex("data-v=\"0[.]30[0-9]*\">.30[0-9], 30[0-9]. ms</td>"));
+}
+
+// What is wider than the page scrolls on a screen and is broken on paper.
+TEST(HtmlPage, NothingWideIsCut) {
+  for (const std::string& page : sample_pages()) {
+    for (std::size_t at = page.find("<table"); at != std::string::npos; at = page.find("<table", at + 1))
+      EXPECT_EQ(page.rfind("<div class=\"scroll\"", at), page.rfind("<div", at)) << page.substr(at, 60);
+    const std::string print = page.substr(page.find("@media print"));
+    for (const char* rule : {".scroll, #trials .scroll { overflow: visible;", ".wide { min-width: 0; width: 100% !important; }",
+                             ".n, .facts td:first-child { white-space: normal; }"})
+      EXPECT_THAT(print, HasSubstr(rule));
+    EXPECT_THAT(page, HasSubstr(".scroll { overflow-x: auto; }"));
+  }
+}
+
 TEST(HtmlPage, TheSameReportGivesTheSameBytes) {
   EXPECT_EQ(sample_pages(), sample_pages());
 }
 
 TEST(HtmlPage, FewMeasurementsHaveNoInterval) {
   StudyReport study = sample_study();
-  const std::string interval = "95 % " + format_interval_seconds(study.recommendation.recommended.step_ci95_s);
+  const std::string interval = "95 % " + format_interval_seconds(*study.recommendation.recommended.step_ci95_s);
   EXPECT_THAT(render_study_html(study), HasSubstr(interval));
-  std::get<tuner::Measured>(study.recommendation.recommended.trial.outcome).step_s.values.resize(5);
+  study.recommendation.recommended.step_ci95_s.reset();
   EXPECT_THAT(render_study_html(study), Not(HasSubstr(interval)));
+}
+
+TEST(HtmlPage, SaysTheLinesOfPlainPyTorch) {
+  StudyReport study = sample_study();
+  EXPECT_THAT(render_study_html(study), Not(HasSubstr("Plain PyTorch")));
+  Plan& plan = study.recommendation.recommended.trial.plan;
+  plan = testing::one_device_plan(plan);
+  plan.options.memory_format = MemoryFormat::channels_last;
+  EXPECT_THAT(render_study_html(study), HasSubstr("torch.set_num_threads(1)\nmodel = model.to(memory_format=torch.channels_last)"));
 }
 
 TEST(HtmlPage, EveryContentsLinkHasItsSection) {
@@ -130,15 +183,30 @@ TEST(HtmlPage, AStudyWithoutTracesOrBaselinesStillAnswers) {
   study.curve.clear();
   const std::string page = render_study_html(study);
   EXPECT_EQ(markup_fault(page), "");
-  EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">Pipeline of 2 stages, 1f1b, 4 micro-batches of 4.</h1>"));
+  EXPECT_THAT(page, HasSubstr("<h1 id=\"answer\">Provisional: pipeline of 2 stages, 1f1b, 4 micro-batches of 4.</h1>"));
   EXPECT_THAT(page, Not(HasSubstr("id=\"memory\"")));
+}
+
+TEST(HtmlPage, NamesTheSameBestChangeAsTheText) {
+  TraceReport report = testing::sample_trace();
+  planner::Advice trouble;
+  trouble.cause = planner::IdleCause::imbalance;
+  trouble.saves_s = 0.1;
+  trouble.saves_percent = 25;
+  trouble.remedy = planner::EvenStage{1};
+  report.advice.insert(report.advice.begin(), trouble);
+  EXPECT_THAT(render_trace_answer(report, {.width = 400}), HasSubstr("best change: --microbatches 8 instead of 4 (simulated)"));
+  const std::string page = render_trace_html(report);
+  const std::size_t answer = page.find("<h1 id=\"answer\">");
+  EXPECT_THAT(page.substr(answer, page.find("</h1>", answer) - answer), HasSubstr("--microbatches 8 instead of 4 (simulated)"));
 }
 
 TEST(AnswerSentence, SaysWhatTheVerdictAllows) {
   StudyReport study = sample_study();
-  study.recommendation.baselines[0].trial.plan_key = "another";
+  study.recommendation.warnings.clear();
+  study.recommendation.baselines.resize(1);
   Speedup& speedup = study.recommendation.baselines[0].speedup;
-  speedup = {.estimate = 1.5, .ci95 = {1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
+  speedup = {.estimate = 1.5, .ci95 = Interval{1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
   const std::string plan = "Pipeline of 2 stages, 1f1b, 4 micro-batches of 4: ";
   EXPECT_EQ(answer_sentence(study), plan + "1.50 times as fast as one device (95 % interval 1.40 to 1.60).");
   speedup.verdict = Verdict::same;
@@ -147,7 +215,13 @@ TEST(AnswerSentence, SaysWhatTheVerdictAllows) {
   EXPECT_EQ(answer_sentence(study), plan + "no proven difference to one device (95 % interval 1.40 to 1.60).");
   speedup.verdict = Verdict::unknown;
   EXPECT_EQ(answer_sentence(study), plan + "measured too seldom to be compared with one device.");
-  study.recommendation.recommended.trial.plan_key = "another";
+  speedup.verdict = Verdict::fast;
+  speedup.ci95.reset();
+  speedup.range = Interval{1.41, 1.62};
+  speedup.pairs = 4;
+  speedup.error_rate = 0.0286;
+  EXPECT_EQ(answer_sentence(study), plan + "1.50 times as fast as one device (1.41 to 1.62 in 4 pairs, error rate 2.9 %).");
+  study.recommendation.recommended.trial.plan_key = "single_device";
   study.recommendation.advice = {tuner::NothingBeatsBaselines{true}};
   EXPECT_EQ(answer_sentence(study), "Nothing is measurably faster than the best baseline.");
 }

@@ -65,6 +65,21 @@ TEST(Markdown, NothingOfAModelsNameIsMarkup) {
   EXPECT_THAT(text, HasSubstr("a\\|b\\*c\\_d\\`e\\<f\\#"));
 }
 
+TEST(Markdown, NamesNoFolderOfItsMaker) {
+  const std::string text = render_study_markdown(testing::study_of_a_home("/home/anna_b"), Listing::all);
+  expect_sound_markdown(text);
+  EXPECT_THAT(text, Not(HasSubstr("anna")));
+  EXPECT_THAT(text, Not(HasSubstr("/home")));
+  EXPECT_THAT(text, HasSubstr("\nIn the folder that holds resnet50.study and net.pt2, data.pt, train with the plan:\n\n```\n"
+                              "mptune run net.pt2 --data data.pt --plan resnet50.study/resnet50.plan.json\n```\n"));
+  EXPECT_THAT(text, HasSubstr("\nmptune tune --resume resnet50.study --budget 5min\n"));
+  EXPECT_THAT(text, HasSubstr("can't read net.pt2: no such file"));
+  EXPECT_THAT(text, HasSubstr("the disk is full: t.sqlite"));
+  EXPECT_THAT(text, HasSubstr("\nplan    resnet50.study/resnet50.plan.json\ntrace   resnet50.study/traces/recommended.sqlite\n"
+                              "report  resnet50.study/report.html\nstudy   resnet50.study\n"));
+  EXPECT_THAT(text, HasSubstr("one-device step / devices"));
+}
+
 TEST(Kinds, NoRowsAreNoTable) {
   EXPECT_EQ(render_kinds({}, {}), "");
   StudyReport report = sample_study();
@@ -74,7 +89,7 @@ TEST(Kinds, NoRowsAreNoTable) {
 
 TEST(Kinds, OneSampleHasNoIntervalAndEqualPeaksAreOne) {
   tuner::KindComparison kinds = testing::sample_kinds(sample_study().recommendation.recommended.trial.plan);
-  kinds.rows[3].step_ci95_s = {0.301, 0.301};
+  kinds.rows[3].step_ci95_s.reset();
   kinds.rows[3].peak_bytes = {400'000'000, 400'000'000};
   const KindCells cells = kind_cells(kinds)[3];
   EXPECT_EQ(cells.interval, "-");

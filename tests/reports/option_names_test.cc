@@ -34,7 +34,7 @@ TEST(OptionNames, AnErrorOfAFieldIsAtItsOption) {
                                    ExitCode::infeasible);
   EXPECT_EQ(thrown.where(), "virtual_stages");
   const Error error = with_option_names(thrown);
-  EXPECT_STREQ(error.what(), "no stages per device");
+  EXPECT_EQ(error.problem(), "no stages per device");
   EXPECT_EQ(error.where(), "--virtual");
   EXPECT_EQ(error.remedy(), "leave --virtual out");
   EXPECT_EQ(error.code(), ExitCode::infeasible);

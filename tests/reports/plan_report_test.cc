@@ -142,6 +142,19 @@ TEST(PlanReport, SaysWhatDoesNotFitByTheSimulatorsCount) {
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("does not fit: sleep:1 needs 5 B more than it may have"));
 }
 
+TEST(PlanReport, SaysWhoseWorkAStageIsThatTakesMoreThanTheStep) {
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
+  SearchResult result;
+  result.ranked = {badly_cut(cost)};
+  SearchSpace space;
+  space.devices = {"sleep:0", "sleep:1"};
+  for (const PlannedStage& stage : build_plan_report(result, {}, cost, space).stages) EXPECT_EQ(stage.beyond_step, "");
+  result.ranked[0].prediction.step_s /= 100;
+  const PlanReport report = build_plan_report(result, {}, cost, space);
+  for (const PlannedStage& stage : report.stages) EXPECT_NE(stage.beyond_step, "");
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("stage 0 takes more time than the step: " + report.stages[0].beyond_step));
+}
+
 TEST(PlanReport, FusingMayPayOnlyWhereALayerFusesAndPlansNeedNotBeExact) {
   Profile profile = testing::make_profile({.layers = 4, .devices = 2});
   SearchResult result;

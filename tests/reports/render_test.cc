@@ -25,12 +25,31 @@ using testing::sample_trace;
 TEST(Golden, StudyAt80And120ColumnsUnicodeAndAscii) {
   for (const int width : {80, 120}) {
     for (const bool unicode : {true, false}) {
-      const std::string text = render_study_report(sample_study(), {.width = width, .unicode = unicode, .color = false});
+      const std::string text = render_study_report(sample_study(), {.width = width, .unicode = unicode, .color = false}, Listing::all);
       expect_golden("study_" + std::to_string(width) + (unicode ? "_unicode" : "_ascii"), text);
       expect_width(text, width);
       EXPECT_EQ(text.find('\x1b'), std::string::npos);
     }
   }
+}
+
+TEST(Study, TheLastLinesAreTheAnswer) {
+  const StudyReport report = sample_study();
+  for (const Listing listing : {Listing::few, Listing::all}) {
+    const std::string text = render_study_report(report, {.width = 80}, listing);
+    EXPECT_TRUE(
+        text.ends_with("\n\nprovisional: pipeline of 2 stages, 1f1b, 4 micro-batches of 4; cuts 7\n"
+                       "1.73x [1.68, 1.79] FAST over single_device, the best un-pipelined run\n" +
+                       report.run_command + "\n"))
+        << text;
+  }
+}
+
+TEST(Study, OneStepIsShownWhenAskedFor) {
+  const std::string few = render_study_report(sample_study(), {.width = 80});
+  EXPECT_THAT(few, ::testing::Not(::testing::HasSubstr("Why devices idle")));
+  EXPECT_THAT(few, ::testing::HasSubstr("-v shows where the time goes"));
+  EXPECT_THAT(render_study_report(sample_study(), {.width = 80}, Listing::all), ::testing::HasSubstr("Why devices idle"));
 }
 
 TEST(Golden, TellsWhichStagesPerDeviceWereSearched) {
@@ -271,7 +290,7 @@ TEST(Study, OneSampleHasNoInterval) {
   tuner::Measured measured;
   measured.step_s = samples_of({0.301});
   best.trial.outcome = measured;
-  best.step_ci95_s = {0.301, 0.301};
+  best.step_ci95_s = interval95(measured.step_s);
   const std::string text = render_study_report(report, {.width = 80, .unicode = false, .color = false});
   EXPECT_THAT(text, ::testing::HasSubstr("step 301 ms, 1 measurement; predicted"));
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("[301, 301]")));
@@ -279,7 +298,7 @@ TEST(Study, OneSampleHasNoInterval) {
 }
 
 TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
-  const std::string text = render_comparison({{"a", 1, {1, 1}, "", {}, true}, {"b", 2, {1.5, 2}, "x", {}, false}},
+  const std::string text = render_comparison({{"a", 1, Interval{1, 1}, "", {}, true}, {"b", 2, Interval{1.5, 2}, "x", {}, false}},
                                              {.width = 80, .unicode = false, .color = false});
   EXPECT_THAT(text, ::testing::HasSubstr("#o"));
   EXPECT_THAT(text, ::testing::ContainsRegex("\\[-+o"));
@@ -311,12 +330,22 @@ TEST(Text, TablesAreNeverWiderThanTheTerminal) {
   EXPECT_THAT(text, ::testing::HasSubstr("encoder-embedding"));
 }
 
+TEST(Units, ARatioThatIsNotOneDoesNotReadAsOne) {
+  EXPECT_EQ(format_ratio(1.984), "1.98");
+  EXPECT_EQ(format_ratio(1), "1.00");
+  EXPECT_EQ(format_ratio(1.0031), "1.003");
+  EXPECT_EQ(format_ratio(0.9984), "0.998");
+  EXPECT_EQ(format_ratio(0.9999), "0.9999");
+  EXPECT_EQ(format_ratio(11), "11.00");
+  EXPECT_EQ(format_ratio(1.0000001), "1.0000");
+}
+
 TEST(Units, Measurements) {
   EXPECT_EQ(format_interval_seconds({0.0995, 0.4}), "[99.5, 400] ms");
-  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 measurements");
-  EXPECT_EQ(format_measured(0.412, {0.412, 0.412}, 1, "step"), "412 ms, 1 step");
-  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 5, "step"), "412 ms, 5 steps") << "five make no 95 % interval";
-  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 6), "412 ms, 95 % [410, 414] ms, 6 measurements");
+  EXPECT_EQ(format_measured(0.412, Interval{0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 measurements");
+  EXPECT_EQ(format_measured(0.412, std::nullopt, 1, "step"), "412 ms, 1 step");
+  EXPECT_EQ(format_measured(0.412, std::nullopt, 5, "step"), "412 ms, 5 steps") << "five make no 95 % interval";
+  EXPECT_EQ(format_measured(0.412, Interval{0.41, 0.414}, 6), "412 ms, 95 % [410, 414] ms, 6 measurements");
 }
 
 MemoryRow memory_row(std::int64_t peak, std::int64_t cap) {

@@ -108,7 +108,7 @@ Trace small_trace() {
 TEST(Speedup, ThePlanThatIsRecommendedIsNotComparedWithItself) {
   tuner::BaselineResult baseline;
   tuner::RecommendedPlan recommended;
-  baseline.speedup = {.estimate = 1.5, .ci95 = {1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
+  baseline.speedup = {.estimate = 1.5, .ci95 = Interval{1.4, 1.6}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
   baseline.trial.plan_key = "one";
   recommended.trial.plan_key = "another";
   EXPECT_EQ(format_speedup_over(baseline, recommended), "1.50x [1.40, 1.60] FAST");
@@ -126,6 +126,33 @@ TEST(TraceReport, LayersOfAnActionAreOneBox) {
   EXPECT_EQ(report.devices[1].peak_bytes, 6);
   EXPECT_DOUBLE_EQ(report.recompute_s, 25e-6) << "mean over the devices";
   for (const DeviceRow& row : report.devices) EXPECT_NEAR(row.compute_s + row.copy_s + row.overlap_s + row.idle_s, row.window_s, 1e-12);
+}
+
+TEST(TraceReport, PeaksAreThoseOfTheTraceElseTheLargestSamples) {
+  Trace trace = small_trace();
+  trace.memory = {{std::chrono::microseconds(1), 0, 5}, {std::chrono::microseconds(2), 0, 4}, {std::chrono::microseconds(3), 1, 7}};
+  trace.devices[1].peak_bytes = 9;
+  const TraceReport report = build_trace_report(trace, {}, "t");
+  EXPECT_EQ(report.devices[0].peak_bytes, 5);
+  EXPECT_EQ(report.devices[1].peak_bytes, 9) << "memory rises between two samples";
+  EXPECT_EQ(report.memory[1].peak_bytes, 9);
+}
+
+// The third step is longer than the others: the median is not the mean.
+TEST(TraceReport, AdviceIsWorthAShareOfTheStepThatIsShown) {
+  Trace trace = small_trace();
+  const std::vector<Event> one = trace.events;
+  for (const int step : {1, 2})
+    for (Event event : one) {
+      event.start += std::chrono::microseconds(1000 * step);
+      trace.events.push_back(event);
+    }
+  const auto at = [](int time) { return Nanoseconds(std::chrono::microseconds(time)); };
+  trace.steps = {{0, at(0), at(1000)}, {1, at(1000), at(2000)}, {2, at(2000), at(5000)}};
+  const TraceReport report = build_trace_report(trace, {}, "t");
+  EXPECT_DOUBLE_EQ(report.step_s, 1e-3);
+  ASSERT_FALSE(report.advice.empty());
+  for (const planner::Advice& advice : report.advice) EXPECT_NEAR(advice.saves_percent, 100 * advice.saves_s / 1e-3, 1e-9);
 }
 
 TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {
@@ -199,7 +226,9 @@ TEST(Style, FollowsOptionsAndEnvironment) {
   EXPECT_FALSE(style_of({}, {}).color);
   EXPECT_EQ(style_of({}, {}).width, 80);
   changed.columns = "40";
-  EXPECT_EQ(style_of({}, changed).width, 80);
+  EXPECT_EQ(style_of({}, changed).width, 60);
+  changed.columns = "70";
+  EXPECT_EQ(style_of({}, changed).width, 70);
   changed.columns = "120";
   EXPECT_EQ(style_of({}, changed).width, 120);
 }

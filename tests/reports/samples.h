@@ -78,9 +78,9 @@ inline reports::TraceReport sample_trace() {
 
 inline std::vector<reports::CurvePoint> sample_curve() {
   return {{.split_size = 1, .predicted_s = 0.5, .measured_s = std::nullopt, .measured_ci95_s = {}},
-          {.split_size = 2, .predicted_s = 0.42, .measured_s = 0.45, .measured_ci95_s = {0.43, 0.47}},
-          {.split_size = 4, .predicted_s = 0.36, .measured_s = 0.37, .measured_ci95_s = {0.365, 0.372}},
-          {.split_size = 8, .predicted_s = 0.38, .measured_s = 0.385, .measured_ci95_s = {0.38, 0.39}},
+          {.split_size = 2, .predicted_s = 0.42, .measured_s = 0.45, .measured_ci95_s = Interval{0.43, 0.47}},
+          {.split_size = 4, .predicted_s = 0.36, .measured_s = 0.37, .measured_ci95_s = Interval{0.365, 0.372}},
+          {.split_size = 8, .predicted_s = 0.38, .measured_s = 0.385, .measured_ci95_s = Interval{0.38, 0.39}},
           {.split_size = 16, .predicted_s = 0.52, .measured_s = std::nullopt, .measured_ci95_s = {}}};
 }
 
@@ -96,6 +96,13 @@ inline tuner::Trial measured_trial(const std::string& name, const Plan& plan, do
   return trial;
 }
 
+inline Plan one_device_plan(Plan plan) {
+  plan.devices = {"cpu:0"};
+  plan.microbatch_sizes = {16};
+  plan.stages = {{.first_layer = 0, .last_layer = 18, .devices = {0}, .recompute = {}}};
+  return plan;
+}
+
 /// A table of kinds with a row of each sort: best, slower, not in the final comparison, never tried, impossible.
 inline tuner::KindComparison sample_kinds(const Plan& pipeline) {
   tuner::KindComparison kinds;
@@ -104,18 +111,16 @@ inline tuner::KindComparison sample_kinds(const Plan& pipeline) {
     row.kind = kind;
     row.trial = measured_trial(to_string(kind), plan, step_s);
     row.step_s = step_s;
-    row.step_ci95_s = {0.98 * step_s, 1.03 * step_s};
+    row.step_ci95_s = Interval{0.98 * step_s, 1.03 * step_s};
     row.peak_bytes.assign(plan.devices.size(), 400'000'000);
     row.description = describe(plan);
     row.predicted_step_s = step_s;
-    row.over_one_device = Speedup{.estimate = over_one, .ci95 = {over_one, over_one}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
-    row.over_best = Speedup{.estimate = 0.301 / step_s, .ci95 = {0.3, 0.9}, .pairs = 12, .verdict = verdict, .reason = ""};
+    row.over_one_device =
+        Speedup{.estimate = over_one, .ci95 = Interval{over_one, over_one}, .pairs = 12, .verdict = Verdict::fast, .reason = ""};
+    row.over_best = Speedup{.estimate = 0.301 / step_s, .ci95 = Interval{0.3, 0.9}, .pairs = 12, .verdict = verdict, .reason = ""};
     kinds.rows.push_back(row);
   };
-  Plan one = pipeline;
-  one.devices = {"cpu:0"};
-  one.microbatch_sizes = {16};
-  one.stages = {{.first_layer = 0, .last_layer = 18, .devices = {0}, .recompute = {}}};
+  Plan one = one_device_plan(pipeline);
   add(planner::Parallelism::one_device, one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
   add(planner::Parallelism::all_cores, one, 0.36, 1.44, Verdict::slow);
@@ -169,7 +174,7 @@ inline reports::StudyReport sample_study() {
   best.trial = measured_trial("candidate", plan, 0.301);
   best.description = "pipeline of 2 stages, 1f1b, 4 micro-batches of 4";
   best.step_s = 0.301;
-  best.step_ci95_s = {0.299, 0.303};
+  best.step_ci95_s = Interval{0.299, 0.303};
   best.predicted_step_s = 0.295;
   best.peak_bytes = {400'000'000, 380'000'000};
   best.verdict = Verdict::fast;
@@ -182,13 +187,45 @@ inline reports::StudyReport sample_study() {
        std::vector<std::pair<std::string, double>>{{"single_device", 0.52}, {"naive_model_parallel", 0.55}, {"data_parallel", 0.32}}) {
     report.recommendation.baselines.push_back(
         {.name = name,
-         .trial = measured_trial(name, plan, step_s),
+         .trial = measured_trial(name, name == "single_device" ? one_device_plan(plan) : plan, step_s),
          .step_s = step_s,
-         .step_ci95_s = {step_s * 0.97, step_s * 1.04},
+         .step_ci95_s = Interval{step_s * 0.97, step_s * 1.04},
          .peak_bytes = {400'000'000, 380'000'000},
-         .speedup = {
-             .estimate = step_s / 0.301, .ci95 = {step_s / 0.31, step_s / 0.29}, .pairs = 12, .verdict = Verdict::fast, .reason = ""}});
+         .speedup = {.estimate = step_s / 0.301,
+                     .ci95 = Interval{step_s / 0.31, step_s / 0.29},
+                     .pairs = 12,
+                     .verdict = Verdict::fast,
+                     .reason = ""}});
   }
+  return report;
+}
+
+/// A study in a folder of a user, of whose files texts of every kind speak.
+inline reports::StudyReport study_of_a_home(const std::string& home) {
+  reports::StudyReport report = sample_study();
+  const std::string folder = home + "/models";
+  report.study = folder + "/resnet50.study";
+  report.plan_file = report.study + "/resnet50.plan.json";
+  report.report_file = report.study + "/report.html";
+  report.trace_files = {report.study + "/traces/recommended.sqlite"};
+  report.run_command = "mptune run " + folder + "/net.pt2 --plan " + report.plan_file;
+  report.resume_command = "mptune tune --resume " + report.study;
+  report.training.model = folder + "/net.pt2";
+  report.training.data = folder + "/data.pt";
+  const tuner::Infeasible failed{"can't read " + folder + "/net.pt2: no such file"};
+  tuner::Recommendation& all = report.recommendation;
+  report.trials = {all.recommended.trial};
+  report.trials[0].outcome = failed;
+  all.warnings.push_back(tuner::NoTraceOf{"candidate", "the disk is full: " + folder + "/t.sqlite"});
+  const tuner::UnmeasuredPlan unmeasured{.name = "candidate",
+                                         .plan_key = "key",
+                                         .plan = all.recommended.trial.plan,
+                                         .description = "a plan",
+                                         .predicted_step_s = 0.3,
+                                         .alone_s = {},
+                                         .why = tuner::TrialFailed{failed}};
+  all.unmeasured.baselines = {unmeasured};
+  all.unmeasured.candidates = {unmeasured};
   return report;
 }
 

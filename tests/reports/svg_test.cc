@@ -14,11 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 SvgChart two_series() {
-  return {"Step <time> & \"more\"",
-          "step in seconds",
-          "samples per micro-batch",
-          {"single device", "naive", "split 10"},
-          {{"here", {1.0, 1.07, 0.5}, {{0.9, 1.1}, {1.07, 1.07}, {0.4, 0.6}}}, {"published", {1.0, std::nullopt, 0.25}, {}}}};
+  return {
+      "Step <time> & \"more\"",
+      "step in seconds",
+      "samples per micro-batch",
+      {"single device", "naive", "split 10"},
+      {{"here", {1.0, 1.07, 0.5}, {Interval{0.9, 1.1}, std::nullopt, Interval{0.4, 0.6}}}, {"published", {1.0, std::nullopt, 0.25}, {}}}};
 }
 
 std::vector<double> numbers(const std::string& text, const std::string& pattern) {
@@ -66,7 +67,7 @@ TEST(Svg, BarsAreAsLongAsTheirValues) {
   EXPECT_NEAR(widths[4] / widths[0], 0.25, 0.01);
 }
 
-TEST(Svg, ErrorBarsReachFromEndToEndOfTheIntervalAndNoWidthHasNone) {
+TEST(Svg, ErrorBarsReachFromEndToEndOfTheIntervalWhereThereIsOne) {
   const std::string drawn = svg_bars(two_series());
   const std::vector<double> low = numbers(drawn, "class=\"error\" x1=\"([0-9.]+)\"");
   const std::vector<double> high = numbers(drawn, "class=\"error\" x1=\"[0-9.]+\" y1=\"[0-9.]+\" x2=\"([0-9.]+)\"");

@@ -1,6 +1,6 @@
 """A decision never reads a text that was written for a person.
 
-What an exception says (`what()`) is printed or handed on, and only the places below touch it. Messages, reasons and other sentences are never
+What an exception says (`what()`, `problem()`) is printed or handed on, and only the places below touch it. Messages, reasons and other sentences are never
 searched or compared: whoever needs to decide by them carries a value beside the text.
 
 Usage: text_decisions.py ROOT     checks a tree, one line per offence, exit 1 if there is one
@@ -22,6 +22,7 @@ HANDS_ON = {
     "cuda_lanes.cc": "adds the GPU that cannot be used",
     "cuda_injection.cc": "the injected library's only output",
     "doctor.cc": "a finding for people",
+    "config_file.cc": "puts the lines of a file in the place of options",
     "exported/archive.cc": "says what is wrong with a file",
     "exported/graph.cc": "adds the node that failed",
     "exported/layer.cc": "adds the layer that failed",
@@ -35,6 +36,7 @@ HANDS_ON = {
     "plugin.cc": "adds the plug-in that failed",
     "program.cc": "prints what is wrong with an option",
     "read.cc": "adds the file that cannot be read",
+    "record_traces.cc": "a warning of what was not recorded",
     "load_script.cc": "adds the file that cannot be loaded",
     "script/layer.cc": "hands on what a script raises",
     "series.cc": "the reason of an infeasible plan, for people",
@@ -43,8 +45,8 @@ HANDS_ON = {
     "study.cc": "adds the study that cannot be used",
     "torch_file.cc": "adds the file that cannot be read",
     "train.cc": "adds where in the step it failed",
-    "tune.cc": "a warning of what was not recorded",
     "tune_command.cc": "adds the command that goes on",
+    "tune_phases.cc": "adds the phase in which the budget ended",
     "write.cc": "adds the file that cannot be written",
 }
 
@@ -59,7 +61,7 @@ NO_VALUE = [
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
 ]
 
-WHAT = re.compile(r"(?:\.|->)what(?:_without_backtrace)?\(\)")
+WHAT = re.compile(r"(?:\.|->)(?:what(?:_without_backtrace)?|problem)\(\)")
 # A variable, a member or a function whose name says that it holds words for people.
 WORDS = (r"\w*(?:what|reason|why|why_not|message|last_words|remedy|advice|warning|refusal|problem|sentence|explanation|complaint|left_out|"
          r"not_raced|not_benchmarked|error_text)_?(?:\(\))?")
@@ -135,6 +137,8 @@ def stale(used):
 OFFENCES = [
     'if (std::string(error.what()).find("out of memory") != npos) return true;',
     'if (error.what() == std::string("x")) return;',
+    'if (error.problem().find("out of memory") != npos) return true;',
+    'const std::string text = error.problem();\nif (text.starts_with(kBegin)) return;',
     'const std::string text = error.what();\nif (text.starts_with(kBegin)) return;',
     'const std::string text = error.what_without_backtrace();\nreturn text.find("CUDA") != npos;',
     'if (std::strstr(error.what(), "memory") != nullptr) return;',

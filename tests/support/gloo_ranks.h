@@ -42,7 +42,7 @@ inline void fail_on_error(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    ADD_FAILURE() << error.where() << ": " << error.what();
+    ADD_FAILURE() << error.where() << ": " << error.problem();
   }
 }
 

@@ -125,7 +125,8 @@ Trace gpu_trace() {
   trace.launches.push_back({-1, 0, -1, Nanoseconds{50}, Nanoseconds{50}, 501});
   trace.edges = {{gemm, sent, EdgeKind::data}, {sent, waited, EdgeKind::event_wait}, {waited, next, EdgeKind::order}};
   trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{460}}};
-  trace.quality = {.dropped = 1, .untagged = 2, .out_of_window = 3, .zero_stamped = 4, .unmatched = 5, .cut_off = 6};
+  trace.quality = {
+      .dropped = 1, .untagged = 2, .out_of_window = 3, .zero_stamped = 4, .unmatched = 5, .cut_off = 6, .ambiguous = 7, .unmatched_ns = 8};
   return trace;
 }
 

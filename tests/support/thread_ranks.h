@@ -99,7 +99,7 @@ class ThreadRanks {
     void give_up(const Error& why) override {
       const std::lock_guard lock(all_.mutex_);
       if (!all_.why_) {
-        all_.why_ = Error(why.what(), "rank " + std::to_string(number_) + ", " + why.where(), why.remedy(), why.code());
+        all_.why_ = Error(why.problem(), "rank " + std::to_string(number_) + ", " + why.where(), why.remedy(), why.code());
         all_.by_ = number_;
       }
       all_.changed_.notify_all();

@@ -122,7 +122,20 @@ inline Plan fake_plan(int cut, int microbatches, const std::string& schedule = "
   return make_plan(options);
 }
 
-/// Runs a simulated runner, and advances a clock by the time that its series would have taken.
+/// Data parallel over two devices: one stage of two replicas, two micro-batches of the same batch.
+inline Plan fake_data_parallel_plan() {
+  PlanOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.batch = 16;
+  options.layers = 8;
+  options.stages = 1;
+  options.replicas = {2};
+  options.microbatches = 2;
+  options.schedule = "gpipe";
+  return make_plan(options);
+}
+
+/// Runs a simulated runner, and advances a clock by the time that its series would have taken: until its end where that cut it short.
 class ClockedRunner : public tuner::TrialRunner {
  public:
   ClockedRunner(tuner::TrialRunner& inner, double& now, double start_s) : inner_(inner), now_(now), start_s_(start_s) {}
@@ -133,6 +146,9 @@ class ClockedRunner : public tuner::TrialRunner {
     std::vector<tuner::Trial> trials = inner_.run(series);
     if (after) after(series, trials);
     double took = start_s_;
+    for (const tuner::Trial& trial : trials) {
+      if (std::holds_alternative<tuner::Interrupted>(trial.outcome)) took = std::max(0.0, series.ends_s);
+    }
     for (const tuner::Trial& trial : trials) {
       const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
       if (measured == nullptr || measured->step_s.empty()) continue;

@@ -118,7 +118,7 @@ std::string name_of(int rank) {
 /// An error in lines: code, what, where with the rank, remedy.
 std::string lines_of(const Error& error, int rank) {
   const std::string own = name_of(rank), where = error.where() == own ? own : own + ", " + error.where();
-  return std::to_string(static_cast<int>(error.code())) + "\n" + error.what() + "\n" + where + "\n" + error.remedy();
+  return std::to_string(static_cast<int>(error.code())) + "\n" + error.problem() + "\n" + where + "\n" + error.remedy();
 }
 
 std::optional<Error> error_in(const std::string& lines) {

@@ -60,7 +60,7 @@ MeasuredRankLink link_of(int from, int to, const MeasuredEnd& end) {
   return {{from, to, end.cost.latency_s, end.cost.bytes_per_second}, end.largest.bytes, end.largest.seconds, end.both_at_once_s};
 }
 
-constexpr std::size_t kNumbersOfLink = 7;
+constexpr std::size_t kNumbersOfLink = 8;
 
 std::vector<double> as_numbers(const MeasuredRankLink& link) {
   return {static_cast<double>(link.from),
@@ -69,11 +69,16 @@ std::vector<double> as_numbers(const MeasuredRankLink& link) {
           link.bytes_per_second,
           static_cast<double>(link.largest_bytes),
           link.alone_s,
-          link.both_at_once_s};
+          link.both_at_once_s,
+          static_cast<double>(link.communicator_bytes)};
 }
 
 MeasuredRankLink link_of_numbers(const double* numbers) {
-  return {{static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), numbers[2], numbers[3]},
+  return {{.from = static_cast<int>(numbers[0]),
+           .to = static_cast<int>(numbers[1]),
+           .latency_s = numbers[2],
+           .bytes_per_second = numbers[3],
+           .communicator_bytes = static_cast<std::int64_t>(numbers[7])},
           static_cast<std::int64_t>(numbers[4]),
           numbers[5],
           numbers[6]};
@@ -123,17 +128,23 @@ std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const s
   DeviceConnections connections(streams, devices, tag, connector);
   const auto rank_of = [&](int device) { return devices[as_index(device)]->spec().rank; };
   const int rank = streams.group().rank(), count = static_cast<int>(devices.size());
+  for (const auto& device : devices)
+    if (device->spec().rank == rank) (void)device->available_bytes();
+  (void)streams.exchange(tag, {});  // now no rank keeps unused memory of a GPU that another one measures
   std::vector<double> own;
   for (int low = 0; low < count; ++low)
     for (int high = low + 1; high < count; ++high) {
       if (rank_of(low) == rank_of(high) || !connections.can_connect({low, high})) continue;
       if (rank == rank_of(low) || rank == rank_of(high)) {
         const int here = rank == rank_of(low) ? low : high, there = low + high - here;
+        Device& device = *devices[as_index(here)];
+        const std::int64_t available = device.available_bytes();
         const auto up = connections.connect_direction(low, high), down = connections.connect_direction(high, low);
-        DirectWay way(streams, rank_of(there), tag, *devices[as_index(here)], here == low ? *up : *down, here == low ? *down : *up,
-                      largest_bytes);
-        std::ranges::copy(as_numbers(link_of(here, there, measure_link(streams, rank_of(there), tag, way, repeats))),
-                          std::back_inserter(own));
+        const std::int64_t taken = std::max<std::int64_t>(0, available - device.available_bytes());
+        DirectWay way(streams, rank_of(there), tag, device, here == low ? *up : *down, here == low ? *down : *up, largest_bytes);
+        MeasuredRankLink link = link_of(here, there, measure_link(streams, rank_of(there), tag, way, repeats));
+        link.communicator_bytes = taken / 2;
+        std::ranges::copy(as_numbers(link), std::back_inserter(own));
       }
       (void)streams.exchange(tag, {});
     }

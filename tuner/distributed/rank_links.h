@@ -23,7 +23,8 @@ struct MeasuredRankLink : profiler::RankLink {
 /// take closer to the sum of what they take alone than to the larger. Throws what RankGroup::receive() throws.
 [[nodiscard]] std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, int repeats = 9);
 /// The same of links between devices of different ranks that do without host memory (DeviceConnections). `from` and `to` are indices in
-/// `devices`, those of all ranks. Messages are of up to `largest_bytes`.
+/// `devices`, those of all ranks. Messages are of up to `largest_bytes`. What the
+/// communicators take of GPUs' memory is half of what the two directions take; nothing else may allocate there meanwhile.
 [[nodiscard]] std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices,
                                                                  int tag, const profiler::GpuConnector* connector, int repeats = 9,
                                                                  std::int64_t largest_bytes = std::int64_t{256} << 20);

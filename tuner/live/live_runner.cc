@@ -1,6 +1,7 @@
 #include "tuner/live/live_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "planner/plan_file.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr double kStartSeconds = 60;
 // What the worker needs between two steps, beyond the limit of a step.
 constexpr double kGraceSeconds = 5;
+// What it may take at the end of the budget beyond the slowest plan's step.
+constexpr double kGraceAtEnd = 1;
 
 // Undisturbed rounds that are enough for an interval.
 constexpr int kEnoughRounds = 6;
@@ -41,8 +44,11 @@ class SeriesRun {
   }
 
   std::vector<Trial> run() {
-    while (!active().empty() && !interrupted_ && !out_of_time_) run_worker();
-    if (out_of_time_) keep_what_is_measured();
+    while (!active().empty() && !interrupted_ && !out_of_time_) {
+      run_worker();
+      out_of_time_ = monotonic_seconds() >= ends_s();
+    }
+    if (out_of_time_) keep_what_is_measured(active());
     leave_out_disturbed(trials_, disturbed_, std::min(series_.rounds, kEnoughRounds));
     return std::move(trials_);
   }
@@ -65,7 +71,9 @@ class SeriesRun {
     rest.rounds = std::max(1, rounds_wanted(series_, disturbed_rounds()) - round_);
     running_.reset();
     timing_ = false;
-    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_}, wait_);
+    WaitOptions wait = wait_;
+    if (std::isfinite(series_.ends_s)) wait.limits.ends_s = ends_s() + slowest_step_s() + kGraceAtEnd;
+    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_}, wait);
     while (true) {
       const auto next = worker.next(reply_limit_s(), interrupt_flag());
       if (const auto* end = std::get_if<WorkerEnd>(&next)) return attribute_failure(*end, entries);
@@ -81,6 +89,21 @@ class SeriesRun {
   }
 
   [[nodiscard]] double reply_limit_s() const { return series_.step_limit_s + (timing_ ? kGraceSeconds : kStartSeconds); }
+
+  /// On the clock of monotonic_seconds().
+  [[nodiscard]] double ends_s() const { return started_s_ + series_.ends_s; }
+
+  /// Of one plan, predicted or measured; 0: nothing is known.
+  [[nodiscard]] double step_s(std::size_t entry) const {
+    double longest = series_.entries[entry].prediction ? series_.entries[entry].prediction->step_s : 0;
+    for (const Sample& sample : samples_[entry].values) longest = std::max(longest, sample.value);
+    return longest;
+  }
+  [[nodiscard]] double slowest_step_s() const {
+    double slowest = 0;
+    for (std::size_t entry = 0; entry < series_.entries.size(); ++entry) slowest = std::max(slowest, step_s(entry));
+    return slowest;
+  }
 
   [[nodiscard]] static int original(const std::vector<int>& entries, int entry) {
     if (entry < 0 || entry >= static_cast<int>(entries.size())) {
@@ -121,6 +144,8 @@ class SeriesRun {
     const auto entry = as_index(original(entries, done.entry));
     finished_[entry] = true;
     trials_[entry].outcome = done.outcome;
+    // A worker that is interrupted says nothing: what it cuts short itself had no more time.
+    if (std::holds_alternative<Interrupted>(done.outcome)) keep_what_is_measured({static_cast<int>(entry)});
     if (auto* measured = std::get_if<Measured>(&trials_[entry].outcome)) {
       // samples_ also has the rounds of earlier workers; the reply has only this worker's.
       if (!samples_[entry].empty()) measured->step_s = samples_[entry];
@@ -135,14 +160,14 @@ class SeriesRun {
     const std::vector<int> unfinished = active();
     // All plans may be done although the worker failed to end; then no plan failed.
     if (unfinished.empty()) return;
+    const bool over = monotonic_seconds() >= ends_s();
+    if (end.silence.silence == Silence::out_of_time && !is_stuck(end.silence.seconds, running_ ? step_s(as_index(*running_)) : 0)) return;
     // If no step was running, the first unfinished plan fails: otherwise a new worker would start with the same plans for ever.
     const bool known = running_ && !finished_[as_index(*running_)];
     const auto entry = as_index(known ? *running_ : unfinished.front());
     finished_[entry] = true;
     trials_[entry].outcome = outcome_of(end);
-    out_of_time_ = wait_.limits.ends_s > 0 && monotonic_seconds() >= wait_.limits.ends_s;
-    if (out_of_time_) return;
-    drop_running_round(entries);
+    if (!over) drop_running_round(entries);
   }
 
   /// The remaining plans repeat the round that was cut short.
@@ -159,11 +184,10 @@ class SeriesRun {
     return TimedOut{end.silence.seconds, end.silence.doing.empty() ? end.doing : end.silence.doing};
   }
 
-  void keep_what_is_measured() {
-    for (const int entry : active()) {
+  void keep_what_is_measured(const std::vector<int>& entries) {
+    for (const int entry : entries) {
       const Samples& samples = samples_[as_index(entry)];
-      trials_[as_index(entry)].outcome =
-          samples.empty() ? Outcome(Environment{"a plan that hung used up the time"}) : Measured{samples, {}, 0};
+      trials_[as_index(entry)].outcome = samples.empty() ? Outcome(Interrupted{.out_of_time = true}) : Measured{samples, {}, 0};
     }
   }
 

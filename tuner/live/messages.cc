@@ -46,9 +46,9 @@ MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.
 MPTUNE_FIELDS(Samples, f("values", v.values);)
 MPTUNE_FIELDS(Prediction, f("step_s", v.step_s); f("lower_bound_s", v.lower_bound_s); f("peak_bytes", v.peak_bytes);
               f("busy_s", v.busy_s); f("limiting_stage", v.limiting_stage); f("extrapolated", v.extrapolated);)
-MPTUNE_FIELDS(Series::Entry, f("name", v.name); f("plan", v.plan); f("prediction", v.prediction);)
-MPTUNE_FIELDS(Series, f("entries", v.entries); f("warm_up", v.warm_up); f("rounds", v.rounds); f("budget_s", v.budget_s);
-              f("step_limit_s", v.step_limit_s);)
+MPTUNE_FIELDS(Series::Entry, f("name", v.name); f("plan", v.plan); f("prediction", v.prediction); f("importance", v.importance);)
+MPTUNE_FIELDS(Series, f("entries", v.entries); f("warm_up", v.warm_up); f("rounds", v.rounds); f("least_rounds", v.least_rounds);
+              f("budget_s", v.budget_s); f("step_limit_s", v.step_limit_s); f("ends_s", v.ends_s);)
 MPTUNE_FIELDS(Measured, f("step_s", v.step_s); f("peak_bytes", v.peak_bytes); f("loss", v.loss);)
 MPTUNE_FIELDS(OutOfMemory, f("device", v.device); f("requested_bytes", v.requested_bytes); f("cap_bytes", v.cap_bytes);)
 MPTUNE_FIELDS(TimedOut, f("limit_s", v.limit_s); f("doing", v.doing);)
@@ -65,7 +65,7 @@ MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
 MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);
               f("channels_last", v.channels_last); f("replaced_kernels", v.replaced_kernels);
-              f("threads", v.threads);)
+              f("threads", v.threads); f("started_s", v.started_s); f("most_s", v.most_s);)
 MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
@@ -74,7 +74,7 @@ MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v
               f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
               f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
-MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
+MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s); f("started_s", v.started_s);)
 
 MPTUNE_FIELDS(StoreRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(ServeRequest, f("setup", v.setup);)
@@ -107,7 +107,8 @@ MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.va
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
 MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);
               f("relative", v.relative); f("is_output", v.is_output);)
-MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_out", v.left_out); f("tensors", v.tensors);
+MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_out", v.left_out); f("no_time", v.no_time);
+              f("tensors", v.tensors);
               f("bit_equal", v.bit_equal); f("largest", v.largest); f("largest_at", v.largest_at); f("tolerance", v.tolerance);
               f("only_measures", v.only_measures); f("difference", v.difference); f("remedy", v.remedy);)
 MPTUNE_FIELDS(CheckResult, f("samples", v.samples); f("microbatch_sizes", v.microbatch_sizes); f("parts", v.parts);)
@@ -116,6 +117,7 @@ MPTUNE_FIELDS(RanksLost, (void)f; (void)v;)
 MPTUNE_FIELDS(StoreOpen, (void)f; (void)v;)
 MPTUNE_FIELDS(Serving, (void)f; (void)v;)
 MPTUNE_FIELDS(NothingToServe, f("exit_code", v.exit_code);)
+MPTUNE_FIELDS(PassTimed, f("samples", v.samples); f("seconds", v.seconds);)
 MPTUNE_FIELDS(Done, (void)f; (void)v;)
 MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);
               f("outcome", v.outcome);)
@@ -131,10 +133,10 @@ struct Names<Request> {
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {"hello",          "progress",          "warned",           "described", "step_started",
-                                         "step_timed",     "rounds_disturbed",  "entry_finished",   "recorded",  "trained",
-                                         "epoch_finished", "training_finished", "findings",         "checked",   "ranks_lost",
-                                         "store_open",     "serving",           "nothing_to_serve", "done",      "failed"};
+  static constexpr const char* kAll[] = {
+      "hello",          "progress",   "warned",  "described",        "step_started",      "step_timed", "rounds_disturbed",
+      "entry_finished", "recorded",   "trained", "epoch_finished",   "training_finished", "findings",   "checked",
+      "ranks_lost",     "store_open", "serving", "nothing_to_serve", "pass_timed",        "done",       "failed"};
 };
 template <>
 struct Names<Outcome> {
@@ -310,7 +312,7 @@ T decode(const std::string& line) {
     read(JsonField(json, source), value);
     return value;
   } catch (const Error& error) {
-    throw Error("a message between mptune and mptune-worker is broken", std::string(error.what()) + ", in '" + line.substr(0, 80) + "'",
+    throw Error("a message between mptune and mptune-worker is broken", error.problem() + ", in '" + line.substr(0, 80) + "'",
                 "make sure that both programs are of the same build; report this if they are", ExitCode::internal);
   }
 }

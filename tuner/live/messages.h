@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 17;
+inline constexpr int kProtocolVersion = 18;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -34,6 +34,8 @@ struct MeasureRequest {
   bool channels_last = false;     ///< also measures in channels_last where the model has convolutions
   bool replaced_kernels = false;  ///< also measures with slow kernels replaced, where layers would take them
   std::vector<int> threads = {};  ///< also measures devices of more cores with so many intra-op threads
+  double started_s = 0;           ///< monotonic_seconds() from which these times count; 0: from where measuring begins
+  double most_s = 0;              ///< what the smallest micro-batches may take where that is longer than the budget; 0: any time
 };
 /// Seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();
@@ -78,6 +80,7 @@ struct CheckRequest {
   TrainingSetup setup;
   std::optional<Plan> plan;  ///< checked as well, and its micro-batches are those that are compared
   double budget_s = 0;       ///< comparisons that have not begun by then are left out; 0: no limit
+  double started_s = 0;      ///< as MeasureRequest has it
 };
 // Of several ranks: the worker of rank 0 takes a request whose devices name ranks and leaves it in the store for those of the others.
 
@@ -212,6 +215,11 @@ struct Serving {};
 struct NothingToServe {
   int exit_code = 0;
 };
+/// Of measuring, once the first pass over all layers has ended: what is known of a model that takes longer than the budget.
+struct PassTimed {
+  int samples = 0;
+  double seconds = 0;  ///< forward and backward on the first device, with what happens once
+};
 /// The request is done; the worker exits 0.
 struct Done {};
 /// The request failed with an Error; the worker exits with its code. A plan that fails within a series is an EntryFinished instead.
@@ -223,7 +231,8 @@ struct Failed {
   std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
 using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, RoundsDisturbed, EntryFinished, Recorded, Trained,
-                           EpochFinished, TrainingFinished, Findings, Checked, RanksLost, StoreOpen, Serving, NothingToServe, Done, Failed>;
+                           EpochFinished, TrainingFinished, Findings, Checked, RanksLost, StoreOpen, Serving, NothingToServe, PassTimed,
+                           Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

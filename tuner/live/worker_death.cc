@@ -52,6 +52,7 @@ Error killed(const WorkerEnd& end, const DeathCircumstances& circumstances, cons
 
 Error silent(const SilenceVerdict& silence, const DeathCircumstances& circumstances, const std::string& where) {
   const std::string what = "mptune-worker " + silence_text(silence);
+  if (silence.silence == Silence::out_of_time) return {what, where, "give a larger --budget", ExitCode::no_result};
   if (silence.silence == Silence::stopped) return {what, where, "let nothing stop it, and start the command again", ExitCode::environment};
   if (silence.silence == Silence::lifeless)
     return {what, where, "free memory and processors (top, dmesg), and start the command again", ExitCode::environment};
@@ -61,6 +62,16 @@ Error silent(const SilenceVerdict& silence, const DeathCircumstances& circumstan
     return {what, where, "use smaller micro-batches or a smaller --batch, or set MPTUNE_PATIENCE to the seconds it may take",
             ExitCode::environment};
   return {what, where, "set MPTUNE_DEBUG=1 to see what it does; report this", ExitCode::environment};
+}
+
+// How LibTorch begins what CUDA reports. The worker's last line is that one (tuner/worker/main.cc).
+constexpr std::string_view kCudaError = "CUDA error: ";
+
+/// `what`: "an illegal memory access was encountered on cuda:0, noticed in layer fc1".
+Error gpu_failed(const std::string& what) {
+  return {what, "CUDA",
+          "correct the layers' own GPU code (compute-sanitizer finds the kernel); for a fault of the GPU, see dmesg and nvidia-smi",
+          ExitCode::environment};
 }
 
 }  // namespace
@@ -97,6 +108,8 @@ std::string silence_text(const SilenceVerdict& silence) {
     case Silence::endless_activity:
     case Silence::long_activity:
       return "does not get to the end of " + silence.doing + ", which has taken " + seconds;
+    case Silence::out_of_time:
+      return "was not done when its time was over" + (silence.doing.empty() ? "" : ": it was in " + silence.doing);
     case Silence::quiet:
     case Silence::none:
       break;
@@ -111,6 +124,7 @@ Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances) {
   if (end.closed_pipe)
     return {"mptune-worker closed its pipe and went on", where, "set MPTUNE_DEBUG=1 to see what it says; report this", ExitCode::internal};
   if (ended_from_outside(end)) return killed(end, circumstances, where);
+  if (words.starts_with(kCudaError)) return gpu_failed(words.substr(kCudaError.size()));
   const std::string during = end.doing.empty() ? "" : " in " + end.doing;
   if (!circumstances.plug_in.empty()) {
     return {"mptune-worker " + how_it_ended(end) + (during.empty() ? " while it ran the code of a plug-in" : during) +

@@ -25,6 +25,7 @@ struct DeathCircumstances {
 ///
 /// | the worker                                   | cause                                      | exit code       |
 /// |----------------------------------------------|--------------------------------------------|-----------------|
+/// | is slow, and its time is over                | the budget                                 | no_result       |
 /// | was stopped by a signal                      | another program                            | environment     |
 /// | did not run                                  | the machine                                | environment     |
 /// | does something without an end, with plug-in  | the plug-in's code                         | usage           |

@@ -109,7 +109,7 @@ std::string find_worker() {
   const char* asked = std::getenv("MPTUNE_WORKER");
   if (asked != nullptr && *asked != '\0') {
     if (executable(asked)) return asked;
-    throw Error("MPTUNE_WORKER names no program", asked, "unset it, or set it to the path of mptune-worker", ExitCode::environment);
+    throw Error("MPTUNE_WORKER does not name a program", asked, "unset it, or set it to the path of mptune-worker", ExitCode::environment);
   }
   const std::string folder = own_folder();
   for (const char* place : {"/mptune-worker", "/../libexec/mptune/mptune-worker"})
@@ -342,7 +342,9 @@ namespace {
 [[noreturn]] void throw_end(const WorkerEnd& end, const Request& request) {
   if (end.interrupted) throw interrupt_error("mptune-worker", "start the command again");
   const std::string model = std::visit([](const auto& any) { return any.setup.model; }, request);
-  throw death_of(end, circumstances_of(end, model));
+  const Error death = death_of(end, circumstances_of(end, model));
+  if (end.silence.silence == Silence::out_of_time) throw OutOfTime(death);
+  throw death;
 }
 
 }  // namespace

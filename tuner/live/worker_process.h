@@ -9,6 +9,7 @@
 #include <string>
 #include <variant>
 
+#include "profiler/base/error.h"
 #include "tuner/live/messages.h"
 #include "tuner/live/worker_watch.h"
 
@@ -63,8 +64,14 @@ class WorkerProcess {
 /// Throws what the worker says: PlanFailed where a plan's failure is the reason, else Error.
 [[noreturn]] void throw_failed(const Failed& failed);
 
+/// The worker was ended because its time was over (WaitLimits::ends_s), not because it was stuck.
+class OutOfTime : public Error {
+ public:
+  explicit OutOfTime(const Error& error) : Error(error) {}
+};
+
 /// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
-/// interrupt what interrupt_error() says; any other end what worker_death.h says.
+/// interrupt what interrupt_error() says; any other end what worker_death.h says, as OutOfTime where the time was over.
 void call_worker(const Request& request, const WaitOptions& wait, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune::tuner

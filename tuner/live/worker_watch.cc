@@ -22,14 +22,39 @@ double last_life(const WorkerSigns& signs) {
   return signs.beat_s > 0 ? signs.beat_s : signs.last_reply_s;
 }
 
-SilenceVerdict judge_activity(const ThreadActivity& activity, const WorkerSigns& signs, bool at_end) {
+SilenceVerdict judge_activity(const ThreadActivity& activity, const WorkerSigns& signs) {
   const double seconds = age(activity.since_s, signs);
-  const double at_end_s = std::max(kPatienceAtEnd, kTimesBeforeToTell * activity.longest_s);
-  const double limit_s = at_end ? std::min(activity_limit(activity), at_end_s) : activity_limit(activity);
+  const double limit_s = activity_limit(activity);
   if (seconds > limit_s) return {Silence::endless_activity, activity.text, seconds, limit_s};
   if (seconds > std::max(kLongActivity, kTimesBeforeToTell * activity.longest_s))
     return {Silence::long_activity, activity.text, seconds, limit_s};
   return {};
+}
+
+SilenceVerdict judge_what_it_does(const WorkerSigns& signs, const WaitLimits& limits) {
+  const double lifeless_s = age(last_life(signs), signs);
+  if (lifeless_s > kLifeless && signs.stopped) return {Silence::stopped, "", lifeless_s, kLifeless};
+  if (lifeless_s > kLifeless && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, kLifeless};
+  SilenceVerdict gravest;
+  bool does_something = false;
+  for (const ThreadActivity& activity : signs.activities) {
+    if (activity.patience_s == kWaitsForOthers) continue;
+    does_something = true;
+    SilenceVerdict verdict = judge_activity(activity, signs);
+    if (verdict.silence > gravest.silence) gravest = std::move(verdict);
+  }
+  if (does_something) return gravest;
+  const double quiet_s = age(std::max(signs.last_reply_s, signs.last_change_s), signs);
+  if (quiet_s > limits.quiet_s) return {Silence::quiet, "", quiet_s, limits.quiet_s};
+  return {};
+}
+
+/// The activity that has lasted longest; "" for none.
+std::string longest_activity(const WorkerSigns& signs) {
+  const ThreadActivity* longest = nullptr;
+  for (const ThreadActivity& activity : signs.activities)
+    if (activity.patience_s != kWaitsForOthers && (longest == nullptr || activity.since_s < longest->since_s)) longest = &activity;
+  return longest == nullptr ? "" : longest->text;
 }
 
 constexpr double kGap = 1;  // looks so far apart mean that this process was stopped itself
@@ -46,25 +71,15 @@ double activity_limit(const ThreadActivity& activity) {
   return activity.longest_s > 0 ? std::max(kLongActivity, kTimesBefore * activity.longest_s) : activity.patience_s;
 }
 
+bool is_stuck(double seconds, double expected_s) {
+  return seconds > activity_limit({.text = {}, .since_s = 0, .longest_s = expected_s, .patience_s = kLongActivity});
+}
+
 SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits) {
-  const bool at_end = limits.ends_s > 0 && signs.now_s >= limits.ends_s;
-  const double lifeless_s = age(last_life(signs), signs);
-  const double least_s = at_end ? kPatienceAtEnd : kLifeless;
-  if (lifeless_s > least_s && signs.stopped) return {Silence::stopped, "", lifeless_s, least_s};
-  if (lifeless_s > least_s && signs.beat_s > 0 && !signs.debugged) return {Silence::lifeless, "", lifeless_s, least_s};
-  SilenceVerdict gravest;
-  bool does_something = false;
-  for (const ThreadActivity& activity : signs.activities) {
-    if (activity.patience_s == kWaitsForOthers) continue;
-    does_something = true;
-    SilenceVerdict verdict = judge_activity(activity, signs, at_end);
-    if (verdict.silence > gravest.silence) gravest = std::move(verdict);
-  }
-  if (does_something) return gravest;
-  const double quiet_s = age(std::max(signs.last_reply_s, signs.last_change_s), signs);
-  const double limit_s = at_end ? std::min(limits.quiet_s, kPatienceAtEnd) : limits.quiet_s;
-  if (quiet_s > limit_s) return {Silence::quiet, "", quiet_s, limit_s};
-  return {};
+  SilenceVerdict verdict = judge_what_it_does(signs, limits);
+  const bool over = limits.ends_s > 0 && signs.now_s >= limits.ends_s;
+  if (!over || ends_worker(verdict.silence)) return verdict;
+  return {Silence::out_of_time, longest_activity(signs), age(signs.last_reply_s, signs), 0};
 }
 
 bool ends_worker(Silence silence) {
@@ -92,7 +107,7 @@ SilenceVerdict WorkerWatch::look(pid_t worker) {
   if (const double asked_s = asked_patience(); asked_s > 0)
     for (ThreadActivity& activity : signs.activities)
       if (activity.patience_s != kWaitsForOthers) activity.patience_s = asked_s;
-  if (signs.now_s - last_life(signs) > kPatienceAtEnd) {
+  if (signs.now_s - last_life(signs) > kLifeless / 2) {
     const ProcessState process = state_of_process(worker).value_or(ProcessState{});
     signs.stopped = process.state == 'T';
     signs.debugged = process.state == 't';

@@ -15,8 +15,6 @@ namespace mptune::tuner {
 inline constexpr double kLifeless = 10;
 /// Something that takes longer, and has not before, is told to the user [s].
 inline constexpr double kLongActivity = 10;
-/// At the end of a budget, a worker that does nothing new for so long is ended [s].
-inline constexpr double kPatienceAtEnd = 3;
 
 /// What is known of a worker that has not answered yet. Times are seconds on the steady clock.
 struct WorkerSigns {
@@ -33,27 +31,32 @@ struct WorkerSigns {
 enum class Silence {
   none,
   long_activity,     ///< the user should know; the worker may go on
+  out_of_time,       ///< its time is over, and nothing says that it is stuck: it is slow
   endless_activity,  ///< something takes longer than it may
   quiet,             ///< no reply, and no thread began or ended anything
-  stopped,           ///< by a signal, for kLifeless; at the end of the time kPatienceAtEnd
+  stopped,           ///< by a signal, for kLifeless
   lifeless,          ///< no beat for as long
 };
 
 struct SilenceVerdict {
   Silence silence = Silence::none;
   std::string doing = {};  ///< the activity, "" for none
-  double seconds = 0;      ///< how long it has lasted
+  double seconds = 0;      ///< how long it has lasted; of out_of_time: since the last reply
   double limit_s = 0;      ///< how long it may last
 };
 
 /// How long a worker is waited for.
 struct WaitLimits {
   double quiet_s = 120;  ///< see Silence::quiet
-  double ends_s = 0;     ///< when its time is over: from then on silence of kPatienceAtEnd ends it; 0: never
+  double ends_s = 0;     ///< when its time is over, and it is ended whatever it does; 0: never
 };
 
-/// An activity may take 10 times what it took before, and at least kLongActivity; the first time its own patience.
+/// The rule that tells stuck from slow: an activity is stuck once it takes 10 times what it took before, and at least kLongActivity; the
+/// first time once it takes longer than its own patience. What is shorter is slow, also where the time is over.
 [[nodiscard]] double activity_limit(const ThreadActivity& activity);
+
+/// The same of something that was expected to take so long, 0 where nothing is known of it, and has lasted for `seconds`.
+[[nodiscard]] bool is_stuck(double seconds, double expected_s);
 
 /// Judges the gravest silence. A thread that waits for another process (kWaitsForOthers) does nothing.
 [[nodiscard]] SilenceVerdict judge_silence(const WorkerSigns& signs, const WaitLimits& limits);

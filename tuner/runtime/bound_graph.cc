@@ -84,6 +84,15 @@ void mark_ends(std::vector<BoundAction>& row) {
       bound->ends_replica = marked.insert(bound->stage).second;
 }
 
+/// What the device's memory is used for next comes after the calling thread's work, such as an optimizer's.
+void wait_for_caller(Device& device) noexcept {
+  try {
+    device.after(device.now_of_caller());
+  } catch (...) {
+    // A failed GPU works no more.
+  }
+}
+
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
@@ -121,6 +130,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
 BoundGraph::~BoundGraph() {
   watch_.reset();
   drain();
+  for (const auto& device : devices_) wait_for_caller(*device);
   // Frees the stages' tensors while the device threads that account for them still run.
   for (Replicas& replicas : stages_) replicas.clear();
 }

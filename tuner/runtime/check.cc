@@ -128,7 +128,7 @@ void require_finite_loss(const Model& model, const StepRecord& step) {
   if (std::isfinite(step.loss.item<double>())) return;
   const auto first = std::ranges::find_if(step.outputs, [](const Tensors& outputs) { return std::ranges::any_of(outputs, has_no_number); });
   const bool found = first != step.outputs.end();
-  throw Error(found ? "the loss is not finite, and this layer is the first whose output is no number (NaN)" : "the loss is not finite",
+  throw Error(found ? "the loss is not finite, and this layer is the first whose output is not a number (NaN)" : "the loss is not finite",
               found ? model.layers()[as_index(first - step.outputs.begin())].name : model.name(),
               "correct the model, or give data that it can take with --data", ExitCode::infeasible);
 }

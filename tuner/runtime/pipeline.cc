@@ -52,7 +52,8 @@ std::int64_t checked_samples(const Tensors& inputs, const at::Tensor& target, st
   const std::int64_t samples = samples_in(inputs.front());
   if (samples < 1 || (most > 0 && samples > most))
     throw Error("the batch has " + std::to_string(samples) + " samples", where,
-                most > 0 ? "pass at least one and at most the plan's global batch" : "pass at least one");
+                samples < 1 ? "pass at least one"
+                            : "pass at most " + std::to_string(most) + ", or make a plan with --batch " + std::to_string(samples));
   for (const at::Tensor& tensor : inputs)
     if (samples_in(tensor) != samples)
       throw Error("one input has " + std::to_string(samples) + " samples, another " + std::to_string(samples_in(tensor)), where,

@@ -86,7 +86,7 @@ bool StepRunner::finish_share(StageReplica& replica) {
   if (share_of(replica) >= shares) return true;
   if (!wait_unless_failed(device, [&] { return end.running == 0; })) return false;
   if (replicas.size() > 1) {
-    after(device, end.computed);
+    await_computed(replica, end.computed);
     sum_gradients(replica, shares);
   }
   if (replica.has_batch_statistics()) {
@@ -103,6 +103,12 @@ void StepRunner::sum_gradients(StageReplica& replica, int shares) {
   if (!graph_.all_reduces(replica.stage())) return sum_shares(replica);
   sum_replicas(replica, shares);
   all_reduce(replica);
+}
+
+// A GPU's lane holds back none of what its thread sums in host memory.
+void StepRunner::await_computed(const StageReplica& replica, const std::vector<MomentPtr>& computed) {
+  if (!replica.on_gpu() || graph_.trained(replica.stage())->on_gpu()) return after(graph_.device_of(replica), computed);
+  for (const MomentPtr& moment : computed) wait_for(moment);
 }
 
 void StepRunner::after(int device, const std::vector<MomentPtr>& moments) {

@@ -18,6 +18,8 @@ namespace mptune::tuner {
 
 namespace {
 
+constexpr std::size_t kMostAhead = 2;
+
 EventKind kind_of(const Action& action) {
   switch (action.kind) {
     case ActionKind::forward:
@@ -163,7 +165,9 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   begin_row(device, accumulate);
   std::int64_t growth = 0;  // most that an action has added to the device's memory
+  std::deque<Launched> launched;
   for (const BoundAction& bound : graph_.row(device)) {
+    keep_lead(launched);
     if (bound.begins_replica && !has_copies_) prepare(*bound.stage, accumulate);
     const auto start = profiler::SteadyClock::now();
     const std::int64_t before = graph_.device(device).current_bytes();
@@ -173,6 +177,7 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
       run_named(bound, &StepRunner::run_action);
     }
     if (bound.ends_replica) end_replica(*bound.stage);
+    launched.push_back({&bound, graph_.device(device).now()});
     if (auto* recorder = bound.stage->recorder()) {
       recorder->range(bound.text.c_str(), tag_of(bound), start);
       collector_->add_memory(device, graph_.device(device).current_bytes());
@@ -181,6 +186,19 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
     if (bound.action.kind == ActionKind::backward_input) keep_to_cap(device, growth);
   }
   send_losses(device);
+}
+
+/// A GPU's host launches no action before the GPU has done the one that many before it. Else it would launch the whole step at once: what
+/// is sent is free again only when it has been computed and copied, so that all messages of a step would lie in the GPU's memory.
+void StepRunner::keep_lead(std::deque<Launched>& launched) {
+  if (launched.size() < kMostAhead) return;
+  try {
+    wait_for(launched.front().end);
+  } catch (...) {
+    if (graph_.fail(std::current_exception())) failed_at_ = place_of(*launched.front().action);
+    throw;
+  }
+  launched.pop_front();
 }
 
 void StepRunner::send_losses(int device) {
@@ -265,10 +283,13 @@ void StepRunner::evaluate_row(int device) {
     if (has_copies_) refresh(replica, device);
     refresh_buffers(replica);
   });
+  std::deque<Launched> launched;
   for (const BoundAction& bound : graph_.row(device)) {
     if (bound.action.kind != ActionKind::forward || parts_.empty(bound.action.microbatch)) continue;
+    keep_lead(launched);
     const TagScope scope(gpus_, tag_of(bound), EventKind::forward);
     run_named(bound, &StepRunner::evaluate_action);
+    launched.push_back({&bound, graph_.device(device).now()});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -73,7 +74,13 @@ class StepRunner {
   void refresh(StageReplica& replica, int device);
   void await_update(int stage, int device);
   void refresh_buffers(StageReplica& replica);
+  /// An action, and the moment when its device has done it.
+  struct Launched {
+    const BoundAction* action = nullptr;
+    MomentPtr end;
+  };
   void run_row(int device, Accumulate accumulate);
+  void keep_lead(std::deque<Launched>& launched);
   void run_action(const BoundAction& bound);
   void run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&));
   void evaluate_row(int device);
@@ -116,6 +123,8 @@ class StepRunner {
   [[nodiscard]] bool finish_share(StageReplica& replica);
   void sum_gradients(StageReplica& replica, int shares);
   void sum_replicas(StageReplica& replica, int shares);
+  /// The replica's sums of gradients start after all of them.
+  void await_computed(const StageReplica& replica, const std::vector<MomentPtr>& computed);
   /// Later work of the device starts after all of them.
   void after(int device, const std::vector<MomentPtr>& moments);
   void commit_statistics(const StageReplica& replica, int shares);

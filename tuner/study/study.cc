@@ -14,6 +14,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/printable.h"
+#include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/trace/model_text.h"
 #include "tuner/study/study_files.h"
@@ -31,6 +32,7 @@ constexpr int kBusyMs = 2000;
 constexpr const char* kIdentity = "identity";
 constexpr const char* kCommand = "command";
 constexpr const char* kChecked = "checked";
+constexpr const char* kFailed = "failed";
 constexpr const char* kFinalSeries = "final_series";
 constexpr const char* kNotBenchmarked = "not_raced";  // the name in studies of earlier versions
 constexpr const char* kStopReason = "stop_reason";
@@ -112,15 +114,6 @@ void check_is_there(const std::string& folder) {
   check_is_study(folder);
 }
 
-void check_free(const std::string& folder, bool force) {
-  std::error_code failed;
-  if (!std::filesystem::exists(folder, failed)) return;
-  if (!std::filesystem::is_directory(folder, failed)) throw Error("the study's path is a file", folder, "give another -o");
-  if (is_empty_study_folder(folder)) return;
-  if (!Study::is_study(folder)) throw Error("the folder exists and is not a study of mptune", folder, "give another -o");
-  if (!force) throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
-}
-
 // Falls back to an immutable database without its write-ahead log: in a read-only folder SQLite can't make the log's shared memory.
 std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   const std::string path = std::filesystem::absolute(database_path(folder)).string();
@@ -133,6 +126,32 @@ std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   } catch (const SQLite::Exception&) {
     return std::make_unique<SQLite::Database>(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyMs);
   }
+}
+
+// Damaged studies and those of newer versions stay for whoever made them.
+bool nothing_to_lose(const std::string& folder) {
+  if (sqlite_header_number(database_path(folder), 60) > kStudyVersion) return false;
+  try {
+    const auto database = open_to_read(folder);
+    const auto has = [&](const char* rows) {
+      return database->execAndGet("SELECT EXISTS (SELECT 1 FROM " + std::string(rows) + ")").getInt() != 0;
+    };
+    std::error_code ignored;
+    if (has("trial WHERE outcome = 'measured'")) return false;
+    return has("value WHERE name = 'failed' AND value <> ''") || !std::filesystem::exists(folder + "/traces/profile.sqlite", ignored);
+  } catch (const SQLite::Exception&) {
+    return false;
+  }
+}
+
+void check_free(const std::string& folder, bool force) {
+  std::error_code failed;
+  if (!std::filesystem::exists(folder, failed)) return;
+  if (!std::filesystem::is_directory(folder, failed)) throw Error("the study's path is a file", folder, "give another -o");
+  if (is_empty_study_folder(folder)) return;
+  if (!Study::is_study(folder)) throw Error("the folder exists and is not a study of mptune", folder, "give another -o");
+  if (!force && !nothing_to_lose(folder))
+    throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
 }
 
 void set_journal(SQLite::Database& database, const std::string& folder) {
@@ -193,6 +212,7 @@ Study::Study(const std::string& folder, Open mode, bool force) : impl_(std::make
 }
 
 void Study::check(const std::string& folder, Open mode, bool force) {
+  require_path_for_sqlite(database_path(folder));
   if (mode == Open::create) return check_free(folder, force);
   if (mode == Open::read) return check_is_study(folder);
   if (!is_empty_study_folder(folder)) check_is_there(folder);
@@ -230,6 +250,10 @@ bool Study::checked() const {
 
 void Study::set_checked() {
   set_value(kChecked, "yes");
+}
+
+void Study::set_failed(bool failed) {
+  if (failed == value(kFailed).empty()) set_value(kFailed, failed ? "yes" : "");
 }
 
 std::optional<int> Study::final_series() const {
@@ -291,7 +315,7 @@ std::string Study::value(const char* name) const {
     SQLite::Statement row(database, "SELECT value FROM value WHERE name = ?");
     row.bind(1, name);
     if (!row.executeStep()) return std::string();
-    if (!row.getColumn(0).isText()) refuse_study("value is no text", std::string("table value, name ") + name, impl_->folder);
+    if (!row.getColumn(0).isText()) refuse_study("value is not a text", std::string("table value, name ") + name, impl_->folder);
     return row.getColumn(0).getString();
   });
 }

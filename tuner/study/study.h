@@ -23,9 +23,10 @@ class Study {
  public:
   enum class Open { create, resume, read };
   /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
-  /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version; where a
-  /// creation was cut off, it is done again. read: without lock, for reports. Throws Error (usage) if another process has it open or the
-  /// folder is read-only, (environment) on a full disk.
+  /// replaced; without it one in which no plan was measured, if no layer was, either, or its last run failed (set_failed). resume: throws
+  /// if it is no study, was made with another `identity` (names what differs) or a newer version; where a creation was cut off, it is done
+  /// again. read: without lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment)
+  /// on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
   /// Throws the Error (usage) with which opening would refuse the folder as it is; opens and writes nothing.
   static void check(const std::string& folder, Open mode, bool force = false);
@@ -45,6 +46,8 @@ class Study {
   /// True once the model's pieces were found to train as the whole model does.
   [[nodiscard]] bool checked() const;
   void set_checked();
+  /// Whether the last run ended without any measured plan, by a mistake or for lack of time: the corrected command may replace the study.
+  void set_failed(bool failed);
   /// Number of the final, interleaved series; empty until it was measured. Throws Error (usage) where no trial has it.
   [[nodiscard]] std::optional<int> final_series() const;
   void set_final_series(int series);

@@ -23,7 +23,7 @@ class FolderLock {
   int fd_ = -1;
 };
 
-/// True for an empty folder, or one with only the remains of an interrupted creation.
+/// True for an empty folder, or one with only the remains of an interrupted creation, or with a lock and the exported program to tune.
 [[nodiscard]] bool is_empty_study_folder(const std::string& folder);
 /// Makes the folder and its parents. Throws Error (environment).
 void make_folder(const std::string& folder);

@@ -45,7 +45,7 @@ std::vector<std::string> devices_from(const JsonField& field) {
   std::vector<std::string> devices;
   field.each([&](const JsonField& device) {
     const std::string& name = device.text();
-    if (name.empty() || name.size() > 200 || printable(name) != name) device.refuse("is no name of a device");
+    if (name.empty() || name.size() > 200 || printable(name) != name) device.refuse("is not the name of a device");
     if (std::ranges::find(devices, name) != devices.end()) device.refuse("is listed twice");
     if (devices.size() == kMostDevices) field.refuse("is too long");
     devices.push_back(name);

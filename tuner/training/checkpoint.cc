@@ -165,7 +165,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const JsonSource source{json_path, "the checkpoint is damaged: ", "use the checkpoint before it"};
   const nlohmann::json document = parse_json(content_of(json_path), source, JsonLimits{16, 10'000'000});
   const JsonField json(document, source);
-  if (json.at("format").text() != kFormat) throw Error("the file is no checkpoint of mptune", json_path, "name the folder of --checkpoint");
+  if (json.at("format").text() != kFormat) throw Error("this is not a checkpoint of mptune", json_path, "name the folder of --checkpoint");
   if (const auto version = json.at("version").whole(); version > kVersion)
     throw Error("the checkpoint was written by a newer version of mptune (format " + std::to_string(version) + ")", json_path,
                 "use that version");

@@ -5,6 +5,13 @@
 
 namespace mptune::tuner {
 
+std::vector<std::string> parts_without_time(const CheckResult& result) {
+  std::vector<std::string> names;
+  for (const CheckPart& part : result.parts)
+    if (part.no_time) names.push_back(part.name);
+  return names;
+}
+
 const CheckPart* first_failure(const CheckResult& result) {
   for (const CheckPart& part : result.parts)
     if (part.difference) return &part;

@@ -23,6 +23,7 @@ struct CheckPart {
   std::string name = {};      ///< "reference", "again", "pieces", "microbatches", "plan", "precision"
   std::string compared = {};  ///< for people: what with what
   std::string left_out = {};  ///< why it was not made, "" where it was
+  bool no_time = false;       ///< it was left out because the time for the check was over
   int tensors = 0;
   int bit_equal = 0;            ///< of them
   double largest = 0;           ///< relative difference
@@ -41,6 +42,9 @@ struct CheckResult {
   std::vector<CheckPart> parts;
   bool operator==(const CheckResult&) const = default;
 };
+
+/// Names of the parts that there was no time for.
+[[nodiscard]] std::vector<std::string> parts_without_time(const CheckResult& result);
 
 /// The first part that differs, null where the model agrees.
 [[nodiscard]] const CheckPart* first_failure(const CheckResult& result);

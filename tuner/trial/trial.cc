@@ -11,6 +11,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
+#include "tuner/trial/series_rounds.h"
 
 namespace mptune::tuner {
 namespace {
@@ -158,28 +159,38 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
       trial.outcome = Measured{{}, expected.peak_bytes, 1.0};
   }
   double now = options_.start_s;
-  for (std::size_t i = 0; i < trials.size(); ++i)
-    if (std::holds_alternative<Measured>(trials[i].outcome)) now += series.warm_up * truths[i];
+  SeriesRounds rounds(series);
+  const auto out_of_time = [&] { return now >= series.ends_s; };
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (!std::holds_alternative<Measured>(trials[i].outcome))
+      rounds.leave(static_cast<int>(i));
+    else if (!out_of_time())
+      now += series.warm_up * truths[i];
+  }
   const int count = static_cast<int>(trials.size());
-  double longest = 0;
-  for (int round = 0; round_fits(series, round, now, longest); ++round) {
+  for (int round = 0; rounds.next_fits(now) && !out_of_time(); ++round) {
     const double began = now;
-    for (int position = 0; position < count; ++position) {
-      const auto entry = as_index(entry_at(round, position, count));
-      auto* measured = std::get_if<Measured>(&trials[entry].outcome);
-      if (measured == nullptr) continue;
+    for (int position = 0; position < count && !out_of_time(); ++position) {
+      const int entry = entry_at(round, position, count);
+      if (!rounds.takes_part(entry)) continue;
       const double noise = std::exp(options_.noise * gaussian(mix(options_.seed + 1, std::to_string(steps_))));
       const double drift = 1 + options_.drift_per_step * static_cast<double>(steps_);
-      const double step = truths[entry] * noise * drift;
-      measured->step_s.values.push_back({step, round, position, now});
-      now += step;
+      const Sample sample{truths[as_index(entry)] * noise * drift, round, position, now};
+      std::get<Measured>(trials[as_index(entry)].outcome).step_s.values.push_back(sample);
+      rounds.add(entry, sample);
+      now += sample.value;
       ++steps_;
     }
-    longest = std::max(longest, now - began);
+    static_cast<void>(rounds.end_round(now, now - began));
   }
-  for (std::size_t i = 0; i < trials.size(); ++i)
-    if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s)
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const auto* measured = std::get_if<Measured>(&trials[i].outcome);
+    if (measured == nullptr) continue;
+    if (truths[i] > series.step_limit_s)
       trials[i].outcome = TimedOut{series.step_limit_s};
+    else if (measured->step_s.empty() && out_of_time())
+      trials[i].outcome = Interrupted{.out_of_time = true};
+  }
   return trials;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -50,6 +51,7 @@ struct Infeasible {
   bool operator==(const Infeasible&) const = default;
 };
 struct Interrupted {
+  bool out_of_time = false;  ///< by the end of the budget, not by the user; neither is ever stored
   bool operator==(const Interrupted&) const = default;
 };
 struct Environment {
@@ -94,12 +96,16 @@ struct Series {
     std::string name;
     Plan plan;
     std::optional<Prediction> prediction;
+    int importance = 0;  ///< where time is short, plans of less are left out first
   };
   std::vector<Entry> entries;
   int warm_up = 1;           ///< steps of each plan that are not counted
   int rounds = 3;            ///< at most, disturbed ones not counted; see rounds_wanted
+  int least_rounds = 0;      ///< undisturbed ones, after which plans that are told from the fastest leave (SeriesRounds); 0: none leaves
   double budget_s = 60;      ///< of all: start-up, warm-up and rounds; see round_fits
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
+  /// Seconds after its start from which no step begins: plans without a timed step are then Interrupted, out of time.
+  double ends_s = std::numeric_limits<double>::infinity();
 };
 
 /// Which of `count` entries runs at a position of a round: even rounds run all in order, odd ones in reverse (ABBA).
@@ -112,8 +118,8 @@ struct Series {
 /// if it ends within the budget even where it takes as long as the longest so far.
 [[nodiscard]] bool round_fits(const Series& series, int round, double now_s, double longest_round_s, int disturbed = 0);
 
-/// Runs a series; one Trial per entry, in their order, ids not yet given; entries that an interrupt cut short are Interrupted. Never throws
-/// for a failing candidate; throws Error for a broken machine.
+/// Runs a series; one Trial per entry, in their order, ids not yet given; entries that an interrupt or the end of the budget cut short are
+/// Interrupted. Never throws for a failing candidate; throws Error for a broken machine.
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;

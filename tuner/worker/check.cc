@@ -2,7 +2,6 @@
 #include "profiler/base/activity.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
 #include "profiler/base/error.h"
@@ -54,13 +53,16 @@ Model real_model(const TrainingSetup& setup) {
 /// The parts of a check in their order, within its time.
 class Parts {
  public:
-  Parts(const CheckRequest& request, const Replies& reply, int count) : budget_s_(request.budget_s), reply_(reply), count_(count) {}
+  Parts(const CheckRequest& request, const Replies& reply, int count)
+      : budget_s_(request.budget_s),
+        started_s_(request.started_s > 0 ? request.started_s : monotonic_seconds()),
+        reply_(reply),
+        count_(count) {}
 
   /// Adds the parts that `make` returns, called `names`; once the budget is spent, adds them as left out.
   void add(const std::vector<std::string>& names, const std::string& what, const std::function<std::vector<CheckPart>()>& make) {
     reply_(Progress{what, static_cast<double>(done_++) / count_});
-    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-    if (budget_s_ <= 0 || spent < budget_s_) {
+    if (budget_s_ <= 0 || monotonic_seconds() - started_s_ < budget_s_) {
       for (CheckPart& part : make()) result.parts.push_back(std::move(part));
       return;
     }
@@ -69,6 +71,7 @@ class Parts {
       part.name = name;
       part.compared = what;
       part.left_out = "the time for it was spent";
+      part.no_time = true;
     }
   }
 
@@ -76,10 +79,10 @@ class Parts {
 
  private:
   double budget_s_;
+  double started_s_;
   const Replies& reply_;
   int count_;
   int done_ = 0;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <iterator>
 
 #include "profiler/base/error.h"
@@ -34,14 +35,23 @@ Finding recorder() {
     profiler::require_gpu_collector();
     return {"CUPTI", FindingStatus::ok, "13", ""};
   } catch (const Error& error) {
-    return {"CUPTI", FindingStatus::warning, error.what(), std::string("needed for GPUs only; ") + error.remedy()};
+    return {"CUPTI", FindingStatus::warning, error.problem(), std::string("needed for GPUs only; ") + error.remedy()};
   }
+}
+
+/// The driver's own name and version; "" where the system does not show them, as in some containers.
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  return std::getline(file, line) ? ", " + line : "";
 }
 
 Finding gpus() {
   const profiler::GpuDriver& driver = profiler::gpu_driver();
-  if (driver.gpus > 0) return {"CUDA driver", FindingStatus::ok, std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs"), ""};
-  return {"CUDA driver", FindingStatus::warning, driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
+  if (driver.gpus == 0)
+    return {"CUDA driver", FindingStatus::warning, driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
+  const std::string count = std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs");
+  return {"CUDA driver", FindingStatus::ok, count + driver_version(), ""};
 }
 
 /// A device that can't be used is a finding; the others are still examined.
@@ -51,7 +61,7 @@ Finding device_finding(const DeviceSpec& spec) {
     const profiler::DeviceWorker worker(device);
     return {"device " + spec.name, FindingStatus::ok, device->description().description, ""};
   } catch (const Error& error) {
-    return {"device " + spec.name, FindingStatus::error, error.what(), error.remedy()};
+    return {"device " + spec.name, FindingStatus::error, error.problem(), error.remedy()};
   }
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <string>
@@ -15,6 +17,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_worker.h"
 #include "tuner/live/worker_death.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/ranks.h"
@@ -77,7 +80,9 @@ void prepare(const TrainingSetup& setup) {
 void Dispatch::run_for_rank_0(const Request& request) {
   std::visit([](const auto& any) { prepare(any.setup); }, request);
   const Replies nobody = [](const Reply&) {};
-  std::visit(Dispatch{nobody}, request);
+  Request own = request;
+  if (auto* measuring = std::get_if<MeasureRequest>(&own)) measuring->started_s = 0;  // rank 0 may have another clock
+  std::visit(Dispatch{nobody}, own);
 }
 
 std::string first_line(const std::string& text) {
@@ -90,6 +95,28 @@ std::string in_activity() {
   return text.empty() ? "" : " in " + text;
 }
 
+/// A GPU that failed fails in all that follows, so the process ends. mptune reads its last line (death_of).
+[[noreturn]] void end_for(const std::string& error) {
+  std::fprintf(stderr, "%s\n", first_line(error).c_str());
+  std::abort();
+}
+
+/// For what can't be caught, such as a GPU's error in a destructor.
+[[noreturn]] void end_for_uncaught() {
+  try {
+    if (const std::exception_ptr uncaught = std::current_exception()) std::rethrow_exception(uncaught);
+  } catch (const c10::AcceleratorError& error) {
+    end_for(profiler::first_gpu_error(error));
+  } catch (const c10::Error& error) {
+    end_for(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    end_for(error.what());
+  } catch (...) {
+    end_for("an exception of an unknown type");
+  }
+  std::abort();
+}
+
 /// Turns what a request throws into the message that ends it.
 Reply answer(const std::string& line, const Replies& reply) {
   std::string plug_in;
@@ -100,12 +127,14 @@ Reply answer(const std::string& line, const Replies& reply) {
     std::visit(Dispatch{reply}, request);
     return Done{};
   } catch (const PlanFailed& error) {
-    return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code()), error.outcome()};
+    return Failed{error.problem(), error.where(), error.remedy(), static_cast<int>(error.code()), error.outcome()};
   } catch (const Error& error) {
-    return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code())};
+    return Failed{error.problem(), error.where(), error.remedy(), static_cast<int>(error.code())};
   } catch (const c10::OutOfMemoryError& error) {
     return Failed{first_line(error.what_without_backtrace()), "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible),
                   OutOfMemory{}};
+  } catch (const c10::AcceleratorError& error) {
+    end_for(profiler::first_gpu_error(error));
   } catch (const c10::Error& error) {
     return Failed{first_line(error.what_without_backtrace()), "worker",
                   "check --input, --batch and --data against the model, and the code of its layers", static_cast<int>(ExitCode::usage)};
@@ -126,6 +155,8 @@ Reply answer(const std::string& line, const Replies& reply) {
 
 int main(int argc, char** argv) {
   install_cpu_accounting();
+  std::set_terminate(end_for_uncaught);
+  std::signal(SIGPIPE, SIG_IGN);  // another rank's end, or mptune's, is an error of writing, too
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
   const int request_fd = descriptor(argc, argv, "--request-fd");
   const int reply_fd = descriptor(argc, argv, "--reply-fd");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
@@ -25,8 +26,8 @@ namespace {
 
 using profiler::HostProfile;
 
-enum MeasureTag : int { host_names, profiles, links, direct_links };  // of what ranks send each other while they measure
-constexpr double kPatienceOfHosts = 3600;                             // hosts measure at the same time, for as long as their budgets say
+enum MeasureTag : int { host_names, profiles, links, direct_links, memory };  // of what ranks send each other while they measure
+constexpr double kPatienceOfHosts = 3600;  // hosts measure at the same time, for as long as their budgets say
 
 Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
                  const Replies& reply) {
@@ -41,14 +42,22 @@ Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& d
   options.memory_bytes = caps;
   options.batch = batch_size_of(real, model);
   options.optimizer = real.optimizer;
-  options.budget_s = request.budget_s;
+  // Loading the model and making the batch count, too.
+  const Batch batch = batch_of(real, model);
+  const double spent_s = request.started_s > 0 ? monotonic_seconds() - request.started_s : 0;
+  options.budget_s = std::max(0.0, request.budget_s - spent_s);
+  if (request.most_s > 0) options.most_s = std::max(0.0, request.most_s - spent_s);
   options.keeps_budget = true;
+  bool told = false;
+  options.timed = [&](int samples, double seconds) {
+    if (!std::exchange(told, true)) reply(PassTimed{samples, seconds});
+  };
   options.channels_last = request.channels_last;
   options.replaced_kernels = request.replaced_kernels;
   options.threads = request.threads;
   options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
   options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
-  return profiler::measure_profile(model, batch_of(real, model), options);
+  return profiler::measure_profile(model, batch, options);
 }
 
 std::int64_t cap_of(const TrainingSetup& setup, const std::string& device) {
@@ -113,6 +122,19 @@ std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStream
   return profiles;
 }
 
+/// A GPU that has no cap: what its own rank can have of it, beside other processes that use it.
+void set_available_memory(const MeasureRequest& request, RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices,
+                          Profile& profile) {
+  std::vector<double> own;
+  for (const auto& device : devices)
+    own.push_back(device->spec().rank == streams.group().rank() ? static_cast<double>(device->available_bytes()) : 0);
+  const std::vector<std::vector<double>> of_ranks = streams.exchange(MeasureTag::memory, own);
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (const double available = of_ranks[as_index(devices[d]->spec().rank)][d];
+        available > 0 && cap_of(request.setup, devices[d]->name()) == 0)
+      profile.devices[d].memory_bytes = static_cast<std::int64_t>(available);
+}
+
 /// The same on all ranks.
 Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
   RankStreams streams(ranks);
@@ -123,7 +145,9 @@ Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr
   std::vector<std::shared_ptr<Device>> devices;
   for (const std::string& name : request.setup.devices) devices.push_back(make_device_of(parse_device(name), ranks.get()));
   const std::vector<MeasuredRankLink> direct = measure_direct_links(streams, devices, MeasureTag::direct_links, profiler::nccl_connector());
-  return join_profiles(hosts, request.setup.devices, {found.begin(), found.end()}, {direct.begin(), direct.end()});
+  Profile profile = join_profiles(hosts, request.setup.devices, {found.begin(), found.end()}, {direct.begin(), direct.end()});
+  set_available_memory(request, streams, devices, profile);
+  return profile;
 }
 
 }  // namespace

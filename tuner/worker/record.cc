@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "planner/plan_file.h"
@@ -106,6 +107,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const s
   const std::vector<std::int64_t> peak_bytes = peaks_of(run.pipeline());
   Seen seen = ranks ? seen_by_ranks(recorder, run, rank_clocks, rank) : Seen{recorder.stop(), {recorder.refusal()}};
   if (rank > 0) return {};
+  for (std::size_t d = 0; d < std::min(peak_bytes.size(), seen.trace.devices.size()); ++d) seen.trace.devices[d].peak_bytes = peak_bytes[d];
   recording.trace = std::move(seen.trace);
   recording.plan_json = plan_to_json(request.plan, {});
   recording.environment = machine_to_json(this_machine());

@@ -8,6 +8,7 @@
 #include "profiler/base/index.h"
 #include "profiler/model/autocast_scope.h"
 #include "tuner/runtime/check_operation.h"
+#include "tuner/trial/series_rounds.h"
 #include "tuner/worker/ranks.h"
 #include "tuner/worker/requests.h"
 #include "tuner/worker/round_watch.h"
@@ -42,6 +43,7 @@ class Contender {
   }
 
   void build(const Batch& batch) {
+    built_ = true;
     ranks_.tell(SeriesWork::build, entry_);
     attempt([&] {
       Model model = model_of(setup_).model;
@@ -59,8 +61,7 @@ class Contender {
     const double allowed = std::max(kRounding, 8 * epsilon_of(profiler::computed_type(plan_.options.precision)));
     if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= allowed * std::max(1.0, std::abs(loss))) return;
     outcome_ = WrongResult{"first loss " + std::to_string(measured_.loss) + " instead of " + std::to_string(loss)};
-    ranks_.tell(SeriesWork::drop, entry_);
-    drop();
+    drop_on_all_ranks();
   }
 
   void add(const Sample& sample) { measured_.step_s.values.push_back(sample); }
@@ -74,6 +75,21 @@ class Contender {
     ranks_.tell(SeriesWork::finish, entry_);
     measured_.peak_bytes = peaks_of(run_->pipeline());
     return measured_;
+  }
+
+  /// On rank 0.
+  void drop_on_all_ranks() {
+    ranks_.tell(SeriesWork::drop, entry_);
+    drop();
+  }
+
+  /// At the end of a series: what was not said before. Empty for a plan that failed or left.
+  [[nodiscard]] std::optional<Outcome> conclude() {
+    if (!built_) return Interrupted{.out_of_time = true};
+    if (!run_) return std::nullopt;
+    if (!measured_.step_s.empty()) return finish();
+    drop_on_all_ranks();
+    return Interrupted{.out_of_time = true};
   }
 
   /// A failed plan holds no memory while the others run on.
@@ -100,6 +116,8 @@ class Contender {
       for_ranks(own_ranks_, work);
     } catch (const c10::OutOfMemoryError&) {
       return Outcome(out_of_memory_on(devices_, setup_));
+    } catch (const c10::AcceleratorError&) {
+      return std::current_exception();
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
       return Outcome(Infeasible{text.substr(0, text.find('\n'))});
@@ -120,6 +138,7 @@ class Contender {
   std::shared_ptr<RankGroup> own_ranks_;          ///< of this plan: it may fail while others run on
   std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run is: building it may fail
   std::unique_ptr<TrainingRun> run_;
+  bool built_ = false;  ///< or failed to be
   bool has_batch_statistics_ = false;
   bool skipped_ = false;
   Measured measured_;
@@ -129,15 +148,24 @@ class Contender {
 /// So often is the first scale of fp16's loss halved before it is 1.
 constexpr int kMostSkipped = 16;
 
+/// Time since the series began, over all its workers.
+struct SeriesClock {
+  const SeriesRequest& request;
+
+  [[nodiscard]] double elapsed() const { return monotonic_seconds() - request.started_s; }
+  [[nodiscard]] bool out_of_time() const { return elapsed() >= request.series.ends_s; }
+};
+
 /// Builds every plan and runs its warm-up steps, and as many more until the optimizers step, too; all plans' first losses must agree.
-void warm_up(std::vector<Contender>& contenders, const Series& series, const Batch& batch, const Replies& reply) {
+void warm_up(std::vector<Contender>& contenders, const Series& series, const Batch& batch, const SeriesClock& clock, const Replies& reply) {
   std::optional<double> first_loss;
-  for (int i = 0; i < static_cast<int>(contenders.size()); ++i) {
+  for (int i = 0; i < static_cast<int>(contenders.size()) && !clock.out_of_time(); ++i) {
     Contender& contender = contenders[as_index(i)];
     reply(StepStarted{i, -1});
     contender.build(batch);
     const int steps = std::max(1, series.warm_up);
-    for (int w = 0; (w < steps || (contender.skipped() && w < steps + kMostSkipped)) && contender.alive(); ++w) {
+    const auto wants_more = [&](int done) { return done < steps || (contender.skipped() && done < steps + kMostSkipped); };
+    for (int w = 0; wants_more(w) && contender.alive() && !clock.out_of_time(); ++w) {
       reply(StepStarted{i, -1});
       if (!contender.step() || w > 0) continue;
       if (first_loss) contender.check_against(*first_loss);
@@ -147,19 +175,22 @@ void warm_up(std::vector<Contender>& contenders, const Series& series, const Bat
   }
 }
 
-/// One step of every plan that has not failed.
-void run_round(std::vector<Contender>& contenders, int round, const std::function<double()>& elapsed, const Replies& reply) {
+/// One step of every plan that takes part, for as long as there is time.
+void run_round(std::vector<Contender>& contenders, int round, SeriesRounds& rounds, const SeriesClock& clock, const Replies& reply) {
   const int count = static_cast<int>(contenders.size());
-  for (int position = 0; position < count; ++position) {
+  for (int position = 0; position < count && !clock.out_of_time(); ++position) {
     const int i = entry_at(round, position, count);
+    if (!rounds.takes_part(i)) continue;
     Contender& contender = contenders[as_index(i)];
-    if (!contender.alive()) continue;
     reply(StepStarted{i, round});
-    const double started = elapsed();
+    const double started = clock.elapsed();
     if (const auto result = contender.step()) {
-      contender.add({result->seconds, round, position, started});
+      const Sample sample{result->seconds, round, position, started};
+      contender.add(sample);
+      rounds.add(i, sample);
       reply(StepTimed{i, round, position, started, result->seconds});
     } else {
+      rounds.leave(i);
       reply(EntryFinished{i, contender.finish()});
     }
   }
@@ -168,22 +199,28 @@ void run_round(std::vector<Contender>& contenders, int round, const std::functio
 /// Warm-up and rounds, on rank 0.
 void lead_series(const SeriesRequest& request, std::vector<Contender>& contenders, const Batch& batch, const Replies& reply) {
   const Series& series = request.series;
-  warm_up(contenders, series, batch, reply);
-  const auto elapsed = [&] { return monotonic_seconds() - request.started_s; };
+  const SeriesClock clock{request};
+  warm_up(contenders, series, batch, clock, reply);
   RoundWatch watch(cores_of(series));
-  double longest = 0;
+  SeriesRounds rounds(series);
+  for (int i = 0; i < static_cast<int>(contenders.size()); ++i)
+    if (!contenders[as_index(i)].alive()) rounds.leave(i);
   int disturbed = 0;
-  for (int round = 0; round_fits(series, round, elapsed(), longest, disturbed); ++round) {
-    const double began = elapsed();
-    run_round(contenders, round, elapsed, reply);
-    longest = std::max(longest, elapsed() - began);
-    if (const auto rounds = watch.after_round(round)) {
-      disturbed += rounds->last - rounds->first + 1;
-      reply(RoundsDisturbed{*rounds});
+  for (int round = 0; rounds.next_fits(clock.elapsed(), disturbed) && !clock.out_of_time(); ++round) {
+    const double began = clock.elapsed();
+    run_round(contenders, round, rounds, clock, reply);
+    const double took = clock.elapsed() - began;
+    if (const auto noisy = watch.after_round(round)) {
+      disturbed += noisy->last - noisy->first + 1;
+      reply(RoundsDisturbed{*noisy});
+    }
+    for (const int i : rounds.end_round(clock.elapsed(), took, disturbed)) {
+      reply(EntryFinished{i, contenders[as_index(i)].finish()});
+      contenders[as_index(i)].drop_on_all_ranks();
     }
   }
   for (int i = 0; i < static_cast<int>(contenders.size()); ++i)
-    if (contenders[as_index(i)].alive()) reply(EntryFinished{i, contenders[as_index(i)].finish()});
+    if (const std::optional<Outcome> outcome = contenders[as_index(i)].conclude()) reply(EntryFinished{i, *outcome});
 }
 
 /// On other ranks: what rank 0 does.
@@ -201,7 +238,7 @@ void follow_series(SeriesRanks& ranks, std::vector<Contender>& contenders, const
 
 /// What becomes of the plan that ran when another rank ended: nobody knows whose fault that was.
 void tell_of_lost_rank(const Error& error, std::optional<int> running, const Replies& reply) {
-  if (running) reply(EntryFinished{*running, Environment{std::string(error.what()) + " (" + error.where() + ")"}});
+  if (running) reply(EntryFinished{*running, Environment{error.problem() + " (" + error.where() + ")"}});
   reply(RanksLost{});
 }
 

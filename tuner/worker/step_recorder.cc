@@ -26,7 +26,7 @@ void StepRecorder::attempt(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
-    refusal_ = std::string(error.what()) + ": " + error.where() + "; " + error.remedy();
+    refusal_ = error.what();
     gpus_.reset();
   }
 }

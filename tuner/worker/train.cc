@@ -84,6 +84,8 @@ TrainingRun::Step step_of(TrainingRun& run, const Batch& batch) {
     return run.step(batch);
   } catch (const c10::OutOfMemoryError&) {
     throw;
+  } catch (const c10::AcceleratorError&) {
+    throw;
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace(), place = run.pipeline().failed_at();
     if (place.empty()) throw;

@@ -31,6 +31,25 @@ TEST(TheoreticalBubble, IsTheClosedFormOfGpipeAnd1f1b) {
   }
 }
 
+// Every device works without a pause, and each starts a forward later than the one before (arXiv 2401.10241).
+TEST(TheoreticalBubble, KnowsTheSplitBackward) {
+  for (int stages = 2; stages <= 6; ++stages) {
+    const int m = 3 * stages;
+    EXPECT_NEAR(theoretical_bubble(pipeline(7, stages, m, "zb2p")), (stages - 1.0) / (3 * m + stages - 1), 1e-6) << stages;
+    EXPECT_LT(theoretical_bubble(pipeline(7, stages, m, "zb1p")), theoretical_bubble(pipeline(7, stages, m, "1f1b"))) << stages;
+  }
+}
+
+TEST(SimulatedSchedule, TakesTheStepThatIsGivenAndHasWeightGradients) {
+  const Plan plan = pipeline(7, 3, 9, "zb2p");
+  EXPECT_NEAR(simulate_schedule(plan, 0.05).prediction.step_s, 0.05, 1e-6);
+  EXPECT_NEAR(simulate_schedule(plan).prediction.step_s, (3 * 9 + 2) * 1e-3, 1e-6);
+  const Trace trace = simulate_schedule(plan, 0.05).trace;
+  const auto weights = std::ranges::count_if(
+      trace.events, [](const Event& event) { return event.kind == EventKind::backward_weight && event.duration > Nanoseconds{0}; });
+  EXPECT_EQ(weights, 3 * 9);
+}
+
 TEST(AdviseTrace, NamesTheLongStageAndItsWorth) {
   // 1f1b on 3 stages of 3, 3 and 12 ms a micro-batch: the last one is busy throughout.
   const CostModel cost(make_profile({.layers = 3, .devices = 3}, {1, 1, 4}));

@@ -20,7 +20,7 @@ std::string refusal_of(const Profile& profile, std::int64_t samples) {
   try {
     CostModel(profile).require_countable(samples);
   } catch (const Error& error) {
-    return error.what();
+    return error.problem();
   }
   return "";
 }

@@ -435,6 +435,35 @@ TEST(PeakBytes, AddsTheAllocatorsReserve) {
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + contents.reserve_bytes);
 }
 
+TEST(PeakBytes, AddsWhatLibrariesKeep) {
+  Profile profile = make_profile({.layers = 4});
+  const Plan plan = scheduled(stages_of(4, {1}, {3}), "naive");
+  const std::int64_t without = CostModel(profile).peak_bytes(plan)[0];
+  profile.classes[0].library_bytes = 32 << 20;
+  EXPECT_EQ(CostModel(profile).peak_contents(plan)[0].library_bytes, 32 << 20);
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + (32 << 20));
+}
+
+// Both directions of each link that the plan uses; of the links that it does not use, nothing.
+TEST(PeakBytes, AddsBuffersOfNcclForEveryDeviceThatIsSpokenTo) {
+  Profile profile = make_profile({.layers = 6, .devices = 3});
+  for (LinkCost& link : profile.links) link.communicator_bytes = 1000 * (1 + link.source) + link.destination;
+  const CostModel cost(profile);
+  const std::vector<std::int64_t> both{1001 + 2000, 2002 + 3001};  // of devices 0 and 1, 1 and 2
+  std::vector<std::int64_t> bytes;
+  for (const PeakContents& contents : cost.peak_contents(scheduled(stages_of(6, {1, 1, 1}, {1, 1}), "1f1b")))
+    bytes.push_back(contents.library_bytes);
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{both[0], both[0] + both[1], both[1]}));
+}
+
+// Replicas of one stage sum up gradients.
+TEST(PeakBytes, AddsBuffersOfNcclForReplicas) {
+  Profile profile = make_profile({.layers = 4, .devices = 2});
+  for (LinkCost& link : profile.links) link.communicator_bytes = 500;
+  const Plan plan = scheduled(stages_of(4, {2}, {1, 1}), "1f1b");
+  for (const PeakContents& contents : CostModel(profile).peak_contents(plan)) EXPECT_EQ(contents.library_bytes, 1000);
+}
+
 // A skip from the first to the last of three stages goes past the second: only the two ends hold it.
 TEST(PeakBytes, SkipsGoPastTheStagesBetween) {
   Profile profile = make_profile({.layers = 3, .devices = 3});

@@ -38,7 +38,7 @@ TEST(Variants, WhatWasNotMeasuredIsRefused) {
     (void)CostModel(profile, kChannelsLast);
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("no costs of sleep:0 in memory format channels_last"));
+    EXPECT_THAT(error.problem(), ::testing::HasSubstr("no costs of sleep:0 in memory format channels_last"));
   }
   Profile half = testing::with_channels_last(testing::with_gpus(profile, 1), 0.5);
   EXPECT_TRUE(has_variant(half, kChannelsLast));
@@ -120,7 +120,7 @@ TEST(Variants, TheRemedyNamesTheOptionsThatMeasureWhatIsMissing) {
     (void)CostModel(plain, plan_on_cores({2, 1}));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the profile has no costs of cpu:0-1 with 1 thread");
+    EXPECT_EQ(error.problem(), "the profile has no costs of cpu:0-1 with 1 thread");
   }
 }
 

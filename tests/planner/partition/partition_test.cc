@@ -145,7 +145,7 @@ TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
     static_cast<void>(partition(problem, cost));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("150000 layers take tables of about"));
+    EXPECT_THAT(error.problem(), ::testing::HasSubstr("150000 layers take tables of about"));
     EXPECT_THAT(error.remedy(), ::testing::HasSubstr("merge layers"));
   }
 }

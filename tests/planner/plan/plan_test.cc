@@ -71,7 +71,7 @@ std::string refusal(const std::function<void(Plan&)>& damage, int layers = 6) {
   } catch (const Error& error) {
     EXPECT_EQ(error.where(), "file.json");
     EXPECT_FALSE(error.remedy().empty());
-    return error.what();
+    return error.problem();
   }
   return "";
 }

@@ -291,7 +291,7 @@ TEST(MaxLoad, RefusesMoreDevicesAndHostsThanItsValuesHold) {
     static_cast<void>(least_max_load(graph));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("600 nodes on 600 devices and 600 hosts"), std::string::npos) << error.what();
+    EXPECT_NE(error.problem().find("600 nodes on 600 devices and 600 hosts"), std::string::npos) << error.problem();
   }
 }
 
@@ -334,7 +334,7 @@ TEST(MaxLoad, NoFitIsInfeasible) {
     FAIL() << "four bytes on three devices of one";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::infeasible);
-    EXPECT_STREQ(error.what(), "no split over the devices fits into their memory");
+    EXPECT_EQ(error.problem(), "no split over the devices fits into their memory");
   }
   graph.memory_bytes = 2;
   EXPECT_EQ(least_max_load(graph).load_ns, 2);
@@ -349,7 +349,7 @@ TEST(MaxLoad, RefusesWhatIsNoGraph) {
     try {
       (void)least_max_load(graph);
     } catch (const Error& error) {
-      return error.what();
+      return error.problem();
     }
     return "";
   };

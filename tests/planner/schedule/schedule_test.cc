@@ -32,7 +32,7 @@ std::string refusal(const Plan& plan) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_THAT(error.where(), HasSubstr("here"));
-    return error.what();
+    return error.problem();
   }
   return "";
 }
@@ -133,7 +133,7 @@ std::string make_refusal(Plan plan, const std::string& name) {
     make_schedule(plan, name);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    return error.what();
+    return error.problem();
   }
   return "";
 }
@@ -213,7 +213,7 @@ TEST(ValidateSchedule, FindsActionsThatWaitForCommunicationBuffers) {
     try {
       validate_schedule(plan, "here", {buffers, nullptr});
     } catch (const Error& error) {
-      return error.what();
+      return error.problem();
     }
     return "";
   };
@@ -238,7 +238,7 @@ TEST(ValidateSchedule, NamesTheActionThatHasNoRoom) {
     validate_schedule(plan, "here", {0, &costs});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "action 0F2 leaves 3 bytes of activations saved, 2 are free");
+    EXPECT_EQ(error.problem(), "action 0F2 leaves 3 bytes of activations saved, 2 are free");
     EXPECT_EQ(error.where(), "here, row of sleep:0");
     EXPECT_EQ(error.code(), ExitCode::infeasible);
   }

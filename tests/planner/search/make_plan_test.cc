@@ -29,7 +29,7 @@ std::string refusal(const std::function<void(PlanOptions&)>& change) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_FALSE(error.remedy().empty());
-    return error.where() + ": " + error.what();
+    return error.where() + ": " + error.problem();
   }
   return "";
 }

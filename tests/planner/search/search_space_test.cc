@@ -28,7 +28,7 @@ std::string space_refusal(const std::function<void(PlanOptions&)>& ask) {
     (void)space_with(ask);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    return error.where() + ": " + error.what() + "; " + error.remedy();
+    return error.where() + ": " + error.problem() + "; " + error.remedy();
   }
   return "";
 }
@@ -72,7 +72,7 @@ TEST(SearchSpaceOf, RefusesByField) {
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.split_size = 13; }), HasSubstr("split_size: micro-batches of 13"));
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.split_size = o.microbatches = 2; }), HasSubstr("split_size: "));
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.schedule = "zigzag"; }),
-              HasSubstr("schedule: 'zigzag' is no schedule that can be searched"));
+              HasSubstr("schedule: 'zigzag' is not a schedule that can be searched"));
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.stages = 11; }), HasSubstr("stages: 11 stages, but the model has 10 layers"));
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.stages = 4; }), HasSubstr("stages: 4 stages for 3 devices; use at most 3"));
   EXPECT_THAT(space_refusal([](PlanOptions& o) { o.virtual_stages = 4; }), HasSubstr("virtual_stages: 4 stages on each of 3 devices"));

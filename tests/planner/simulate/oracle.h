@@ -32,10 +32,19 @@ class Oracle {
         return cost_.profile().classes[as_index(cost_.profile().devices[as_index(d)].device_class)];
       };
       // A GPU that holds the sums works alone, others share the work.
-      const bool alone = class_of(stage.devices[0]).name.substr(0, 4) == "cuda";
+      const auto is_gpu = [&](int d) { return class_of(d).name.substr(0, 4) == "cuda"; };
+      const bool alone = is_gpu(stage.devices[0]);
+      double gradients = 0, parameters = 0;
+      for (const int d : stage.devices) {
+        if (d == stage.devices[0] || (!alone && !is_gpu(d))) continue;
+        for (const LinkCost& link : cost_.profile().links) {
+          if (link.source == d && link.destination == stage.devices[0]) gradients += bytes / link.bytes_per_second;
+          if (link.source == stage.devices[0] && link.destination == d) parameters = std::max(parameters, bytes / link.bytes_per_second);
+        }
+      }
       for (const int d : stage.devices) {
         if (alone && d != stage.devices[0]) continue;
-        reduced[d] += class_of(d).reduce_seconds_per_byte * bytes * (r - 1) / (alone ? 1 : r);
+        reduced[d] += gradients + parameters + class_of(d).reduce_seconds_per_byte * bytes * (r - 1) / (alone ? 1 : r);
         summed[&stage] = std::max(summed[&stage], reduced[d]);
       }
     }

@@ -73,6 +73,25 @@ TEST(Simulate, OfReplicasOnGpusTheFirstSumsAlone) {
   EXPECT_NEAR(end_s(1, 2 * 2 * 0.003), 2000 * 4e-5 * 3 / 4, 1e-9) << "the first replica, which holds the sums, is no GPU";
 }
 
+// The first gets the gradients of the two others one after the other; then both get the parameters at the same time.
+TEST(Simulate, ReplicasOnGpusCopyGradientsAndParametersOverTheirLinks) {
+  Profile profile = make_profile({.layers = 2, .devices = 3, .bytes_per_second = 1e5, .reduce_s_per_byte = 4e-5});
+  for (LinkCost& link : profile.links) link.tensor_s = 0.002;
+  profile.layers[1].parameter_tensors = 4;
+  const Plan plan = scheduled(stages_of(2, {3}, {2, 2, 2}), "1f1b");
+  const CostModel cost(testing::with_gpus(profile, 0));
+  const std::vector<int> all{0, 1, 2};
+  EXPECT_NEAR(cost.replica_copies_seconds(all, 0), 3 * (1000 / 1e5), 1e-9);
+  EXPECT_NEAR(cost.replica_copies_seconds(all, 1), 3 * (1000 / 1e5 + 4 * 0.002), 1e-9) << "four tensors";
+  EXPECT_EQ(cost.replica_copies_seconds(std::vector<int>{2}, 0), 0);
+  EXPECT_EQ(CostModel(profile).replica_copies_seconds(all, 1), 0) << "in the host's memory";
+  Profile instant = profile;
+  for (LinkCost& link : instant.links) link.tensor_s = 0, link.bytes_per_second = 1e15;
+  const double without_s = predict(plan, CostModel(testing::with_gpus(instant, 0))).step_s;
+  EXPECT_NEAR(predict(plan, cost).step_s, without_s + 3 * (2000 / 1e5 + 4 * 0.002), 1e-6);
+  EXPECT_LE(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s);
+}
+
 // Two replicas on rank 0, two on rank 1: each rank gets half of the gradients of the other's replicas, one after the other, and sends its
 // half of the sum. Each adds that half of three gradients, and updates all parameters.
 TEST(Simulate, RanksOfReplicasShareTheSumOfTheGradients) {

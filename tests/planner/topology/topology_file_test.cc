@@ -69,12 +69,12 @@ TEST(TopologyFile, SaysWhatIsWrongWhere) {
             "t.json: hosts[0].devices is not from 1 to 256");
   EXPECT_EQ(refusal(file_of(replaced(kHosts, "64", "20000"), kBetween)), "t.json: hosts has 160000 devices, more than 100000");
   EXPECT_EQ(refusal(file_of(replaced(kHosts, "300GB/s", "300GB"), kBetween)),
-            "t.json: hosts[0].link.bandwidth is no bandwidth such as \"300GB/s\"");
+            "t.json: hosts[0].link.bandwidth is not a bandwidth such as \"300GB/s\"");
   EXPECT_EQ(refusal(file_of(replaced(kHosts, "300GB/s", "0GB/s"), kBetween)),
             "t.json: hosts[0].link.bandwidth is not from 1 B/s to 1000 TB/s");
-  EXPECT_EQ(refusal(file_of(replaced(kHosts, "5us", "5"), kBetween)), "t.json: hosts[0].link.latency is no time such as \"5us\"");
+  EXPECT_EQ(refusal(file_of(replaced(kHosts, "5us", "5"), kBetween)), "t.json: hosts[0].link.latency is not a time such as \"5us\"");
   EXPECT_EQ(refusal(file_of(replaced(kHosts, "5us", "2min"), kBetween)), "t.json: hosts[0].link.latency is more than 60 s");
-  EXPECT_EQ(refusal(file_of(replaced(kHosts, "80GiB", "0GiB"), kBetween)), "t.json: hosts[0].memory is no size such as \"80GiB\"");
+  EXPECT_EQ(refusal(file_of(replaced(kHosts, "80GiB", "0GiB"), kBetween)), "t.json: hosts[0].memory is not a size such as \"80GiB\"");
   EXPECT_EQ(refusal(file_of(replaced(kHosts, "node", "no\\u001bde"), kBetween)), "t.json: hosts[0].name holds a control character");
   EXPECT_EQ(refusal(file_of(std::string(kHosts) + "," + kHosts, kBetween)), "t.json: hosts names 'node' twice");
   EXPECT_EQ(refusal(file_of("", kBetween)), "t.json: hosts names no hosts");
@@ -128,7 +128,7 @@ TEST(TopologyProfile, RefusesUnknownClasses) {
   Topology topology = make_topology(1, 2);
   topology.groups[0].like = "tpu";
   const Error error = error_of([&] { (void)planner::on_topology(make_profile({}), topology, "t.json"); });
-  EXPECT_STREQ(error.what(), "hosts 'node' are like 'tpu', which the profile does not have");
+  EXPECT_EQ(error.problem(), "hosts 'node' are like 'tpu', which the profile does not have");
   EXPECT_EQ(error.remedy(), "use one of its classes (sleep), or one of its devices");
 }
 

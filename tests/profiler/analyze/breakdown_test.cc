@@ -1,8 +1,10 @@
 #include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/idle.h"
 #include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "profiler/analyze/quality_objection.h"
@@ -74,6 +76,40 @@ TEST(Breakdown, WithoutStepsSpansAllEvents) {
   EXPECT_EQ(bubble(Breakdown{}), 0);
 }
 
+// Slow reference: first start and last end of computing, copies and ranges of steps.
+TEST(Breakdown, WithoutStepsTheWindowIsThatOfTheDevicesWork) {
+  std::mt19937 random(45);
+  for (int round = 0; round < 40; ++round) {
+    Trace trace = testing::random_trace(random, 1 + round % 3, 20);
+    trace.steps.clear();
+    trace.ranges.clear();
+    const auto draw = [&](int most) { return Nanoseconds{std::uniform_int_distribution<int>(0, most)(random)}; };
+    for (const EventKind kind : {EventKind::profiler, EventKind::sync, EventKind::host})
+      trace.events.push_back({.start = draw(9'000) - Nanoseconds{4'000}, .duration = draw(900), .lane = 9, .kind = kind});
+    std::ranges::stable_sort(trace.events, {}, &Event::start);
+    trace.edges.clear();
+    trace.launches.clear();
+    if (round % 2 == 0) trace.ranges.push_back({.start = draw(500), .duration = draw(900), .device = -1, .kind = EventKind::step});
+    Nanoseconds first = Nanoseconds::max(), last = Nanoseconds::min();
+    std::vector<Event> counted = trace.events;
+    std::erase_if(counted, [](const Event& event) { return event.kind != EventKind::copy && !is_compute(event.kind); });
+    counted.insert(counted.end(), trace.ranges.begin(), trace.ranges.end());
+    for (const Event& event : counted) {
+      first = std::min(first, event.start);
+      last = std::max(last, event.end());
+    }
+    EXPECT_EQ(break_down(trace).steps.at(0).devices.at(0).window, last - first) << round;
+  }
+}
+
+TEST(Breakdown, WaitsAloneSpanTheirOwnWindow) {
+  Trace trace;
+  trace.devices.emplace_back();
+  trace.names = {"sync"};
+  trace.events.push_back({.start = Nanoseconds{5}, .duration = Nanoseconds{7}, .kind = EventKind::sync});
+  EXPECT_EQ(break_down(trace).steps.at(0).devices.at(0).window, Nanoseconds{7});
+}
+
 // Two devices, with waits but without calls recorded. Only the recorder's work and host work tell what the host did.
 //   device 0  K[0,10)  recorder [20,25)  host work [30,40)  K[50,60)  recorder [70,75)
 //   device 1  K[0,5)
@@ -101,6 +137,30 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
   EXPECT_EQ(causes.host.count(), 10);
   EXPECT_EQ(causes.unexplained.count(), 25 + 15);
   EXPECT_EQ(causes.total().count(), 60);
+}
+
+/// GPU 1 needs what GPU 0 computes from 0 to 100, and starts at 250. Parts of its idle time, with the end of its launch at `launched`.
+std::vector<std::pair<std::int64_t, bool>> ends_of_waits(int launched) {
+  Trace trace;
+  trace.devices = {{"cuda:0", "", 132, 0}, {"cuda:1", "", 132, 0}};
+  trace.names = {"kernel"};
+  trace.threads = {"thread 1"};
+  trace.steps = {{0, Nanoseconds{0}, Nanoseconds{300}}};
+  trace.events = {Event{Nanoseconds{0}, Nanoseconds{100}, 0}, Event{Nanoseconds{250}, Nanoseconds{50}, 0}};
+  for (Event& event : trace.events) event.kind = EventKind::kernel;
+  trace.events[1].device = 1;
+  trace.edges = {{0, 1, EdgeKind::data}};
+  trace.launches = {{1, 0, 0, Nanoseconds{launched - 5}, Nanoseconds{launched}, 1}};
+  std::vector<std::pair<std::int64_t, bool>> ends;
+  const std::vector<std::vector<IdlePart>> parts = idle_parts(trace, trace.steps[0]);
+  for (const IdlePart& part : parts[1]) ends.emplace_back(part.time.end.count(), part.cause == &IdleCauses::host);
+  return ends;
+}
+
+TEST(Breakdown, ALateLaunchIsTheHostsOnlyOnceTheDataIsThere) {
+  using Ends = std::vector<std::pair<std::int64_t, bool>>;
+  EXPECT_EQ(ends_of_waits(205), (Ends{{100, false}, {205, true}, {250, true}}));
+  EXPECT_EQ(ends_of_waits(60), (Ends{{100, false}, {250, true}}));
 }
 
 TEST(QualityObjection, SaysWhatIsMissingAndHowMuch) {

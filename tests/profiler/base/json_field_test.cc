@@ -18,7 +18,7 @@ std::string refusal(const std::string& text, Use use) {
   const Error error = testing::error_of([&] { use(JsonField(json, kSource, "net")); });
   EXPECT_EQ(error.where(), "net.json");
   EXPECT_EQ(error.remedy(), "write it again");
-  return error.what();
+  return error.problem();
 }
 
 TEST(JsonField, ReadsValues) {
@@ -74,7 +74,7 @@ TEST(JsonField, ChecksRanges) {
 }
 
 std::string parse_refusal(const std::string& text, std::optional<JsonLimits> limits = {}) {
-  return testing::error_of([&] { (void)parse_json(text, kSource, limits); }).what();
+  return testing::error_of([&] { (void)parse_json(text, kSource, limits); }).problem();
 }
 
 TEST(ParseJson, RefusesWhatIsNotJson) {

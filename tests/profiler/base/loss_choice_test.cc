@@ -26,16 +26,16 @@ TEST(LossChoice, WhatIsNoneIsRefusedWithItsPart) {
   EXPECT_THAT(refusal("mse:weight=1"), HasSubstr("mse takes no 'weight=1'"));
   EXPECT_THAT(refusal("cross_entropy:weights=1"), HasSubstr("cross_entropy has no 'weights'"));
   EXPECT_THAT(refusal("cross_entropy:"), HasSubstr("cross_entropy has no ''"));
-  EXPECT_THAT(refusal("cross_entropy:ignore_index"), HasSubstr("'' in 'ignore_index' is no number"));
-  EXPECT_THAT(refusal("cross_entropy:ignore_index=1.5"), HasSubstr("'1.5' in 'ignore_index=1.5' is no number"));
-  EXPECT_THAT(refusal("cross_entropy:ignore_index=99999999999999999999"), HasSubstr("is no number"));
-  EXPECT_THAT(refusal("cross_entropy:weight=1,,2"), HasSubstr("'' in 'weight=1,,2' is no number"));
+  EXPECT_THAT(refusal("cross_entropy:ignore_index"), HasSubstr("'' in 'ignore_index' is not a number"));
+  EXPECT_THAT(refusal("cross_entropy:ignore_index=1.5"), HasSubstr("'1.5' in 'ignore_index=1.5' is not a number"));
+  EXPECT_THAT(refusal("cross_entropy:ignore_index=99999999999999999999"), HasSubstr("is not a number"));
+  EXPECT_THAT(refusal("cross_entropy:weight=1,,2"), HasSubstr("'' in 'weight=1,,2' is not a number"));
   EXPECT_THAT(refusal("cross_entropy:weight=1,-2"), HasSubstr("negative or not finite"));
   EXPECT_THAT(refusal("cross_entropy:weight=1,inf"), HasSubstr("negative or not finite"));
   EXPECT_THAT(refusal("cross_entropy:weight=0,0"), HasSubstr("no class counts"));
   EXPECT_THAT(refusal("mse:outputs=0"), HasSubstr("no output counts"));
   EXPECT_THAT(refusal("mse:outputs=1,-1"), HasSubstr("negative or not finite"));
-  EXPECT_THAT(refusal("mean_square:outputs="), HasSubstr("'' in 'outputs=' is no number"));
+  EXPECT_THAT(refusal("mean_square:outputs="), HasSubstr("'' in 'outputs=' is not a number"));
 }
 
 }  // namespace

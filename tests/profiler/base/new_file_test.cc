@@ -137,7 +137,7 @@ TEST_F(NewFileTest, AFullDiskLeavesTheOldFile) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_EQ(error.where(), path("a"));
-  EXPECT_STREQ(error.what(), "the file would be larger than the limit on files");
+  EXPECT_EQ(error.problem(), "the file would be larger than the limit on files");
   EXPECT_EQ(content(path("a")), "old");
   EXPECT_EQ(files(), 1);
 }
@@ -194,7 +194,7 @@ TEST_F(NewFileTest, DevicesAreWrittenToAndStay) {
     file << "x";
     file.commit();
   });
-  EXPECT_STREQ(full.what(), "the disk is full");
+  EXPECT_EQ(full.problem(), "the disk is full");
 }
 
 TEST_F(NewFileTest, WithoutATemporaryFolderALibraryCanNotWriteToADevice) {

@@ -56,7 +56,7 @@ TEST(RateSchedule, WhatIsNoneIsRefusedWithItsPart) {
   EXPECT_THAT(refusal("cosine:warm=3"), HasSubstr("a schedule has no 'warm'"));
   EXPECT_THAT(refusal("cosine:"), HasSubstr("a schedule has no ''"));
   EXPECT_THAT(refusal("constant:end=0.1"), HasSubstr("ends where it begins"));
-  EXPECT_THAT(refusal("linear:warmup=1.5"), HasSubstr("no number of steps"));
+  EXPECT_THAT(refusal("linear:warmup=1.5"), HasSubstr("not a number of steps"));
   for (const char* part : {"warmup", "warmup=", "warmup=-1", "warmup=1e10", "warmup=100%", "warmup=%", "end=2", "end=-1", "end=nan"})
     EXPECT_THAT(refusal(std::string("linear:") + part), HasSubstr(std::string("'") + part + "' has no value that fits"));
   EXPECT_THAT(testing::refusal_of([] { (void)factors("linear:warmup=3", 3); }), HasSubstr("takes the whole training"));

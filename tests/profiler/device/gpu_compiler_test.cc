@@ -21,7 +21,7 @@ TEST(CompilerOfGpuCode, SaysWhichLibraryIsMissingOrIsNone) {
   EXPECT_EQ(missing.where(), "/nowhere/libnvrtc.so");
   EXPECT_THAT(missing.remedy(), HasSubstr("nvidia-cuda-nvrtc"));
   const Error other = error_of([] { (void)GpuCompiler("libdl.so.2"); });
-  EXPECT_THAT(other.what(), HasSubstr("nvrtcCreateProgram"));
+  EXPECT_THAT(other.problem(), HasSubstr("nvrtcCreateProgram"));
 }
 
 TEST(CompilerOfGpuCode, CompilesOrSaysWhatIsWrongWithTheCode) {
@@ -35,7 +35,7 @@ TEST(CompilerOfGpuCode, CompilesOrSaysWhatIsWrongWithTheCode) {
   const Error error = error_of([&] { (void)compiler.compile("__global__ void set(int* to) { *to = nothing; }", 90); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_EQ(error.where(), "sm_90");
-  EXPECT_THAT(error.what(), HasSubstr("identifier \"nothing\" is undefined"));
+  EXPECT_THAT(error.problem(), HasSubstr("identifier \"nothing\" is undefined"));
   EXPECT_EQ(error_of([&] { (void)compiler.compile("", 3); }).where(), "sm_3");
 }
 

@@ -26,7 +26,7 @@ TEST(LibraryOfGpus, WithoutDriverEveryDeviceOfAGpuIsAnEnvironmentError) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::environment);
       EXPECT_EQ(error.where(), name);
-      EXPECT_EQ(error.what(), profiler::gpu_driver().problem);
+      EXPECT_EQ(error.problem(), profiler::gpu_driver().problem);
       EXPECT_THAT(error.remedy(), HasSubstr("driver"));
       EXPECT_EQ(error.remedy().find('\n'), std::string::npos);
     }

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -35,12 +37,25 @@ std::shared_ptr<Device> device(const std::string& name) {
   return make_device(parse_device(name));
 }
 
-/// Work that keeps the device's compute lane busy for some milliseconds.
+constexpr const char* kWaitAndSet = R"(
+extern "C" __global__ void wait_and_set(float* value, long long ticks) {
+  const long long begin = clock64();
+  while (clock64() - begin < ticks) {}
+  *value = 1;
+})";
+
+/// One, from work that keeps the compute lane of `like`'s device busy for some milliseconds.
 at::Tensor long_work(const at::Tensor& like) {
-  at::Tensor matrix = at::eye(2048, like.options().dtype(at::kFloat));
-  const at::Tensor unit = matrix.clone();
-  for (int i = 0; i < 40; ++i) matrix = at::mm(matrix, unit);
-  return matrix[0][0];
+  const at::Tensor one = at::zeros({}, like.options().dtype(at::kFloat));
+  if (!one.is_cuda()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return one.fill_(1);
+  }
+  auto* value = one.mutable_data_ptr<float>();
+  long long ticks = 20'000'000;  // of a clock of one to two GHz
+  std::array<void*, 2> arguments{static_cast<void*>(&value), static_cast<void*>(&ticks)};
+  EXPECT_EQ(gpu_library("cuda:0").launch({kWaitAndSet, "wait_and_set", one.get_device(), {1, 1}, {1, 1}, arguments.data()}), "");
+  return one;
 }
 
 /// Copies over a lane from one device to another and back to the host, as stages do.
@@ -129,6 +144,27 @@ TEST_F(GpuDevice, StampsMeasureItsWork) {
   });
 }
 
+TEST_F(GpuDevice, WhatCameFromTheHostIsKeptWhileItIsRead) {
+  profiler::DeviceWorker worker(device("cuda:0"));
+  std::vector<at::Tensor> seen;
+  worker.run([&] {
+    for (int i = 0; i < 4; ++i) {
+      const at::Tensor values = worker.device().from_host(at::full({1 << 18}, static_cast<float>(i)));
+      seen.push_back((values * long_work(values)).max());
+    }
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(seen[as_index(i)].item<float>(), static_cast<float>(i));
+  });
+}
+
+TEST_F(GpuDevice, KernelsRunOnTheGpuOfTheirLaunch) {
+  if (gpu_driver().gpus < 2) {
+    GTEST_SKIP() << "this needs 2 GPUs";
+  }
+  (void)device("cuda:1");
+  const at::Tensor like = at::empty({1}, at::TensorOptions(at::kFloat).device(at::kCUDA, 1));
+  EXPECT_EQ(long_work(like).item<float>(), 1) << "the thread's current GPU is another one";
+}
+
 TEST_F(GpuCopies, ArriveWhole) {
   const std::string cpu = "cpu:" + std::to_string(available_cores()[0]);
   // Not a multiple of the staging buffers, and larger than all of them.
@@ -143,6 +179,9 @@ TEST_F(GpuCopies, ArriveWhole) {
       const at::Tensor transposed = at::arange(12, at::kLong).view({3, 4}).t();
       EXPECT_TRUE(at::equal(lane.pass([&] { return lane.source.device().from_host(transposed.t()).t(); }), transposed));
       EXPECT_EQ(lane.pass([&] { return at::empty({0}); }).numel(), 0);
+      const at::Tensor wide = at::arange(20, at::kFloat).view({5, 4});
+      EXPECT_TRUE(
+          at::equal(lane.pass([&] { return (lane.source.device().from_host(wide) + 1).narrow(1, 0, 2); }), (wide + 1).narrow(1, 0, 2)));
     }
   }
 }
@@ -227,6 +266,35 @@ TEST_F(GpuCopies, ThrottledAreNeverFasterThanAsked) {
     EXPECT_GE(std::chrono::duration<double>(lane.last.ended - asked).count(),
               throttle.seconds_for(static_cast<std::int64_t>(value.nbytes())));
   }
+}
+
+/// Calls `use` where the lane hands over a copy that can't be made before 10 ms of work of its destination.
+void copy_behind_long_work(const std::string& from, const std::string& to, LinkThrottle throttle, CopyLane::Arrived use) {
+  SCOPED_TRACE(from + " to " + to);
+  const auto sender = device(from), receiver = device(to);
+  profiler::DeviceWorker source(sender), destination(receiver);
+  destination.run([&] { (void)long_work(receiver->empty_like(at::empty({1}, at::kMeta))); });
+  CopyLane lane(sender, receiver, throttle);
+  source.run([&] {
+    lane.copy({sender->from_host(at::ones({1 << 20}))}, std::move(use),
+              [](const std::exception_ptr&) { ADD_FAILURE() << "the copy failed"; });
+  });
+}
+
+// What a lane copies from, and its buffers, are used again when it is gone.
+TEST_F(GpuCopies, AreMadeWhenTheirLaneIsGone) {
+  const std::string cpu = "cpu:" + std::to_string(available_cores()[0]);
+  for (const std::string& from : {std::string("cuda:0/2of2"), cpu}) {
+    CopyLane::Arrival last;
+    copy_behind_long_work(from, "cuda:0/1of2", {}, [&](CopyLane::Arrival arrival) { last = std::move(arrival); });
+    EXPECT_TRUE(reached(last.there)) << from;
+  }
+}
+
+TEST_F(GpuCopies, ThrottledAreMadeWhenTheyArrive) {
+  bool made = false;
+  copy_behind_long_work("cuda:0/2of2", "cuda:0/1of2", {100e9, 0}, [&](const CopyLane::Arrival& arrival) { made = reached(arrival.there); });
+  EXPECT_TRUE(made);
 }
 
 TEST_F(GpuMemory, IsChargedToThePartThatAllocates) {

@@ -3,13 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <future>
 #include <thread>
 
 #include "profiler/base/index.h"
 #include "profiler/device/communication_buffers.h"
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_list.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/gpu_driver.h"
 
 namespace mptune::testing {
 using namespace profiler;
@@ -48,7 +53,7 @@ class BehindDevice final : public Device {
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override { return std::make_unique<ThreadBinding>(); }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
     ++made;
-    return at::empty(tensor.sizes(), tensor.options());
+    return at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
   }
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return tensor; }
   void adopt(const at::Tensor&) override {}
@@ -62,9 +67,14 @@ class BehindDevice final : public Device {
   void set_memory_cap(std::int64_t) override {}
   [[nodiscard]] std::int64_t memory_cap() const override { return 0; }
   [[nodiscard]] std::int64_t refused_bytes() const override { return 0; }
+  [[nodiscard]] std::shared_ptr<void> when_short_of_memory(std::function<void()> free) override {
+    free_some = std::move(free);
+    return nullptr;
+  }
 
   BehindDevice() { current->reach(); }
   std::shared_ptr<HeldMoment> current = std::make_shared<HeldMoment>();
+  std::function<void()> free_some;
   int made = 0;
 
  private:
@@ -147,6 +157,19 @@ TEST(CommunicationBuffers, AreFreedWhereMemoryIsShort) {
   EXPECT_EQ(device->refused_bytes(), 0);
 }
 
+TEST(CommunicationBuffers, WhatIsStillReadIsNotFreed) {
+  const auto device = std::make_shared<BehindDevice>();
+  profiler::CommunicationBuffers buffers(device);
+  const at::Tensor like = at::ones({4});
+  {
+    const auto first = buffers.take(like), second = buffers.take(like);
+    device->current = std::make_shared<HeldMoment>();
+  }
+  device->free_some();
+  EXPECT_FALSE(reached(buffers.take(like).free));
+  EXPECT_EQ(device->made, 2) << "those two are used again";
+}
+
 TEST(CommunicationBuffers, WhatWasHandedOutOutlivesThem) {
   const auto device = std::make_shared<BehindDevice>();
   at::Tensor tensor;
@@ -167,7 +190,8 @@ struct LaneOfMoments {
   profiler::CopyLane lane;
 
   // Throttled, so that the lane has a thread.
-  LaneOfMoments() : lane(source, destination, LinkThrottle{1e9, 0}) {}
+  explicit LaneOfMoments(LinkThrottle throttle = {1e9, 0}) : lane(source, destination, throttle) {}
+  LaneOfMoments(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to) : lane(from, to, {}) {}
   void send(const at::Tensor& tensor) {
     lane.copy(
         {tensor},
@@ -178,6 +202,29 @@ struct LaneOfMoments {
         [](const std::exception_ptr&) { ADD_FAILURE() << "the copy failed"; });
   }
 };
+
+TEST(CopyLane, ItsTimeBeginsWhenTheSourceHasComputed) {
+  const LinkThrottle throttle{1e9, 0.03};
+  LaneOfMoments bench(throttle);
+  const auto making = bench.source->current = std::make_shared<HeldMoment>();
+  bench.send(at::zeros({8}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto made = std::chrono::steady_clock::now();
+  making->reach();
+  bench.lane.drain();
+  EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - made).count(), throttle.seconds_for(0));
+}
+
+TEST(CopyLane, WithoutAThreadTheCallerWaitsForTheSource) {
+  LaneOfMoments bench(LinkThrottle{});
+  const auto making = bench.source->current = std::make_shared<HeldMoment>();
+  const auto sent = std::async(std::launch::async, [&] { bench.send(at::zeros({8})); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(bench.arrived, 0);
+  making->reach();
+  sent.wait();
+  EXPECT_EQ(bench.arrived, 1);
+}
 
 TEST(CopyLane, WaitsUntilTheSourceHasComputed) {
   LaneOfMoments bench;
@@ -213,6 +260,63 @@ TEST(CopyLane, OverwritesNothingThatIsStillRead) {
   EXPECT_EQ(bench.arrived, 3);
   EXPECT_EQ(bench.destination->made, 2);
   EXPECT_EQ(bench.copy[0].item<float>(), 2);
+}
+
+/// Hosts that run behind their threads, and a GPU.
+class GpuMoments : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_driver().gpus == 0) {
+      GTEST_SKIP() << gpu_driver().problem;
+    }
+    gpu = make_device(parse_device("cuda:0"));
+  }
+  /// Expects that `until()` comes after `moment`.
+  static void expect_after(HeldMoment& moment, const std::function<bool()>& until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(until());
+    moment.reach();
+  }
+  std::shared_ptr<Device> gpu;
+  std::shared_ptr<BehindDevice> host = std::make_shared<BehindDevice>();
+};
+
+TEST_F(GpuMoments, AGpuWaitsForAHost) {
+  profiler::DeviceWorker worker(gpu);
+  const auto making = std::make_shared<HeldMoment>();
+  std::atomic<bool> waited{false};
+  worker.post([&] {
+    gpu->after(making);
+    waited = true;
+  });
+  expect_after(*making, [&] { return waited.load(); });
+  EXPECT_EQ(worker.wait(), nullptr);
+}
+
+TEST_F(GpuMoments, CopiesToAGpuWaitForWhatTheHostComputes) {
+  LaneOfMoments bench(host, gpu);
+  const auto making = host->current = std::make_shared<HeldMoment>();
+  bench.send(at::ones({8}));
+  expect_after(*making, [&] { return bench.arrived > 0; });
+  bench.lane.drain();
+  EXPECT_EQ(bench.arrived, 1);
+}
+
+TEST_F(GpuMoments, CopiesFromAGpuOverwriteNothingThatTheHostReads) {
+  LaneOfMoments bench(gpu, host);
+  const at::Tensor values = gpu->empty_like(at::empty({8}, at::kMeta));
+  std::vector<at::Tensor> held;
+  for (int i = 0; i < 2; ++i) {
+    bench.send(values);
+    bench.lane.drain();
+    held.push_back(std::exchange(bench.copy, {}));
+  }
+  const auto reading = host->current = std::make_shared<HeldMoment>();
+  held.clear();
+  bench.send(values);
+  expect_after(*reading, [&] { return bench.arrived > 2; });
+  bench.lane.drain();
+  EXPECT_EQ(bench.arrived, 3);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
     const Error error = testing::error_of([&] { (void)parse_devices(name); });
     EXPECT_EQ(error.code(), ExitCode::environment);
     EXPECT_EQ(error.where(), name);
-    EXPECT_EQ(error.what(), gpu_driver().problem);
+    EXPECT_EQ(error.problem(), gpu_driver().problem);
   }
 }
 

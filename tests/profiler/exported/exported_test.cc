@@ -187,7 +187,7 @@ TEST(ExportedModel, ABatchOfSeveralInputsHasAKeyForEach) {
   EXPECT_TRUE(at::equal(batch.inputs[1], words + 20)) << "labels are as large as the user says";
   EXPECT_FALSE(batch.target.defined());
   const Error missing = error_of([&] { (void)load({{"words", words}}); });
-  EXPECT_STREQ(missing.what(), "there is no 'labels'");
+  EXPECT_EQ(missing.problem(), "there is no 'labels'");
   EXPECT_NE(missing.remedy().find("'words' and 'labels'"), std::string::npos) << missing.remedy();
   EXPECT_NE(refusal_of([&] {
               (void)load({{"words", words}, {"labels", words.narrow(0, 0, 2)}});

@@ -82,6 +82,37 @@ TEST(KinetoCommunications, OfThreadsAreKeptApart) {
   EXPECT_THAT(recording.communications, IsEmpty());
 }
 
+std::string range(const std::string& name, double start, double duration) {
+  return row_of("user_annotation", name, start, duration, "");
+}
+
+TEST(KinetoCommunications, RangesNameWhatNothingDescribes) {
+  const RankRecording recording =
+      read(range("nccl:all_to_all", 10, 9) + "," + call(12, 1) + "," + call(14, 2) + "," + range("nccl:coalesced", 20, 9) + "," +
+           range("nccl:send 3->4", 21, 1) + "," + range("nccl:recv 3<-2", 23, 1) + "," + call(25, 3) + "," + call(40, 4) + "," +
+           kernel("ncclDevKernel_SendRecv", 30, 1) + "," + kernel("ncclDevKernel_SendRecv", 40, 2) + "," +
+           kernel("ncclDevKernel_SendRecv", 60, 3) + "," + kernel("ncclDevKernel_AllReduce", 80, 4));
+  ASSERT_EQ(recording.communications.size(), 4U) << "of the last kernel nothing is known";
+  for (const Communication& one : recording.communications) EXPECT_FALSE(one.described);
+  EXPECT_EQ(recording.communications[0].operation, "all_to_all");
+  EXPECT_EQ(recording.communications[1].operation, "all_to_all") << "its second kernel";
+  EXPECT_EQ(recording.communications[1].event, 1);
+  EXPECT_EQ(recording.communications[2].kind, Communication::Kind::send);
+  EXPECT_EQ(recording.communications[2].own, 3);
+  EXPECT_EQ(recording.communications[2].peer, 4);
+  EXPECT_EQ(recording.communications[3].kind, Communication::Kind::receive);
+  EXPECT_EQ(recording.communications[3].peer, 2);
+}
+
+TEST(KinetoCommunications, DescriptionsCountBeforeRanges) {
+  const RankRecording recording =
+      read(row_of("cpu_op", "record_param_comms", 9, 5, described("allreduce", R"(, "Seq": 1)")) + "," + range("nccl:all_reduce", 10, 3) +
+           "," + call(12, 1) + "," + range("nccl:all_reduce", 20, 3) + "," + call(22, 2) + "," + kernel("ncclDevKernel_AllReduce", 40, 1) +
+           "," + kernel("ncclDevKernel_AllReduce", 60, 2, ", " + described("allreduce", R"(, "Seq": 2)")));
+  ASSERT_EQ(recording.communications.size(), 2U);
+  for (const Communication& one : recording.communications) EXPECT_TRUE(one.described);
+}
+
 TEST(RanksIn, AreReadWhole) {
   EXPECT_THAT(ranks_in("[0, 1, 12]"), ElementsAre(0, 1, 12));
   EXPECT_THAT(ranks_in("[5]"), ElementsAre(5));

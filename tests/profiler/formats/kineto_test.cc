@@ -116,7 +116,7 @@ TEST(Kineto, ReadsTheFormOf2021) {
 TEST(Kineto, TimesKeepTheirDigits) {
   const auto times = [](const std::string& ts, const std::string& dur) {
     const Trace trace = kineto_of(R"([{"ph":"X","cat":"kernel","name":"a","pid":0,"ts":)" + ts + R"(,"dur":)" + dur +
-                                  R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0}])");
+                                  R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0,"dur":0.001}])");
     const Event& first = trace.events[trace.names[as_index(trace.events[0].name)] == "a" ? 0 : 1];
     return std::pair(first.start.count(), first.duration.count());
   };
@@ -221,7 +221,7 @@ TEST_F(KinetoFiles, ReadBackTheyMeanTheSame) {
     const Breakdown whole = break_down(trace);
     const auto files = write_kineto(trace, path("random.json"));
     for (std::size_t device = 0; device < files.size(); ++device) {
-      const Trace read = read_any_trace(files[device]);
+      const Trace read = read_kineto(files[device]);
       ASSERT_EQ(inconsistency(read), "");
       ASSERT_EQ(read.steps.size(), trace.steps.size());
       std::int64_t written = 0;

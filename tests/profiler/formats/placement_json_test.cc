@@ -127,7 +127,7 @@ class AnyProfile : public testing::Files {
   static std::string refusal_of(const std::string& path) {
     const Error error = testing::error_of([&] { (void)profile_format(path); });
     EXPECT_EQ(error.where(), path);
-    return error.what();
+    return error.problem();
   }
 };
 

@@ -318,6 +318,7 @@ TEST(GpuMeasure, PartsOfAGpuAndTheCpu) {
   ASSERT_EQ(profile.classes.size(), 1U);
   expect_costs(profile, 0, {1, 2, 4}, true);
   EXPECT_GT(profile.devices[0].memory_bytes, 0);
+  EXPECT_NE(profile.fingerprint.cuda.find(" SMs"), std::string::npos) << profile.fingerprint.cuda;
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ TEST_P(BadModel, SaysWhatIsPossible) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(std::string(error.what()) + "; " + error.where() + "; " + error.remedy(), HasSubstr(GetParam().hint));
+    EXPECT_THAT(error.problem() + "; " + error.where() + "; " + error.remedy(), HasSubstr(GetParam().hint));
   }
 }
 

@@ -294,7 +294,7 @@ TEST(InputsStayAsTheyAre, AWriteAfterForwardsWithoutOneIsFound) {
     (void)forward(negative.detach().clone());
     ADD_FAILURE() << "the write was not seen";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "its forward wrote into its input, which earlier ones did not");
+    EXPECT_EQ(error.problem(), "its forward wrote into its input, which earlier ones did not");
     EXPECT_EQ(error.where(), "layer sometimes");
   }
   const auto before = negative.detach().clone();

@@ -131,10 +131,21 @@ TEST_F(Plugin, OfAnotherBuildIsRefusedBeforeItIsLoaded) {
       {offsetof(PluginHeader, bytes), four(17), "header of size 17"},
       {offsetof(PluginHeader, torch), std::string("1.13\0", 5), "LibTorch 1.13, this is 2"},
       {offsetof(PluginHeader, string_abi), four(0), "_GLIBCXX_USE_CXX11_ABI 0"},
-      {offsetof(PluginHeader, compiler_abi), four(1002), "compiler of ABI 1002"},
+      {offsetof(PluginHeader, standard_library), std::string("libc++\0", 7), "C++ standard library libc++, this is libstdc++"},
       {offsetof(PluginHeader, sizes), four(8), "differ in size"}};
   for (const auto& [offset, instead, words] : cases)
     EXPECT_NE(refusal(changed(offset, instead)).find(words), std::string::npos) << refusal(changed(offset, instead));
+}
+
+TEST_F(Plugin, OfAnotherStandardLibraryIsToldTheOptionsThatHelp) {
+  const auto error_with = [&](std::size_t offset, const std::string& instead) {
+    const std::string path = changed(offset, instead);
+    return error_of([&] { (void)load_model(path, "", 0); });
+  };
+  const Error library = error_with(offsetof(PluginHeader, standard_library), std::string("libc++\0", 7));
+  EXPECT_NE(library.remedy().find("-stdlib=libstdc++"), std::string::npos) << library.what();
+  const Error strings = error_with(offsetof(PluginHeader, string_abi), std::string(4, '\0'));
+  EXPECT_NE(strings.remedy().find("_GLIBCXX_USE_CXX11_ABI"), std::string::npos) << strings.what();
 }
 
 TEST_F(Plugin, OtherFilesAreRefused) {

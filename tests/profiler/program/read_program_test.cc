@@ -150,7 +150,7 @@ TEST(ReadProgram, EveryCutAndEveryWrongTypeEndsInOneLine) {
       try {
         (void)read_program(program.dump(), "net.pt2");
       } catch (const Error& error) {
-        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+        EXPECT_EQ(error.problem().find('\n'), std::string::npos);
       }
     }
 }

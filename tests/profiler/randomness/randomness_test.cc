@@ -213,7 +213,7 @@ TEST(RunLayer, RefusesWhatDoesNotBelongToSamples) {
       (void)run_layer(layer, 0, {input}, {.samples = 4});
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(what));
+      EXPECT_THAT(error.problem(), HasSubstr(what));
       EXPECT_EQ(error.where(), "layer noisy");
       EXPECT_FALSE(error.remedy().empty());
     }

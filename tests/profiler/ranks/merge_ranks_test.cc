@@ -170,7 +170,7 @@ TEST(MergeRanks, KernelsStandForCommunicationsThatNobodyDescribes) {
   EXPECT_EQ(merge_ranks(recordings).ranks[1].clock.ends, 10) << "of two ranks, each is the other's partner";
   recordings.push_back(recordings[1]);
   recordings[2].rank = 2;
-  EXPECT_EQ(merge_ranks(recordings).ranks[1].communications, 0) << "of three ranks, the partner is not known";
+  EXPECT_EQ(merge_ranks(recordings).ranks[1].unmatched, 10) << "of three ranks, the partner is not known";
 }
 
 TEST(MergeRanks, AnyRecordingsMakeAConsistentTrace) {

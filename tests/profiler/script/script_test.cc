@@ -91,11 +91,11 @@ TEST_F(Script, AContainerInsideTheFileIsNamedByItsPath) {
   EXPECT_EQ(model.parameters()[0].name, "backbone.blocks.0.weight");
   EXPECT_THAT(loaded.warnings, ::testing::Contains(::testing::HasSubstr("1 parameter outside of 'backbone.blocks'")));
   const auto error = error_of([&] { (void)load_model(path, "4", 0); });
-  EXPECT_EQ(std::string(error.what()), "the model is not a container but a Net");
+  EXPECT_EQ(error.problem(), "the model is not a container but a Net");
   EXPECT_NE(error.remedy().find("container=backbone.blocks; there are backbone.blocks (ModuleList)"), std::string::npos) << error.remedy();
   EXPECT_NE(refusal(path + ":container=neck").find("no container 'neck'"), std::string::npos);
   EXPECT_NE(refusal(path + ":container=backbone").find("is not a container but a Backbone"), std::string::npos);
-  EXPECT_NE(refusal(path + ":layers=3").find("no option"), std::string::npos);
+  EXPECT_NE(refusal(path + ":layers=3").find("is not an option"), std::string::npos);
 }
 
 TEST_F(Script, ClonesShareNothingAndInputsStayAsTheyWere) {

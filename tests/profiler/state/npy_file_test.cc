@@ -46,7 +46,7 @@ class NpyFile : public ::testing::Test {
     try {
       (void)profiler::map_npy_file(written(content));
     } catch (const Error& error) {
-      return error.what();
+      return error.problem();
     }
     return "";
   }
@@ -70,8 +70,8 @@ TEST_F(NpyFile, HoldsTheNumbersOfTheArray) {
 TEST_F(NpyFile, WhatIsNoSuchArrayIsRefused) {
   const std::string good = npy("<f4", "(2, 3)", std::string(24, '\0'));
   EXPECT_EQ(refusal(good), "");
-  EXPECT_EQ(refusal(""), "the file is no array of NumPy");
-  EXPECT_EQ(refusal("PK\3\4 something else"), "the file is no array of NumPy");
+  EXPECT_EQ(refusal(""), "this is not an array of NumPy");
+  EXPECT_EQ(refusal("PK\3\4 something else"), "this is not an array of NumPy");
   for (std::size_t size = 6; size < good.size(); ++size) EXPECT_NE(refusal(good.substr(0, size)), "") << size;
   EXPECT_EQ(refusal(good.substr(0, good.size() - 1)), "the file is truncated");
   EXPECT_EQ(refusal(npy("<f4", "(2, 3)", std::string(24, '\0'), "True")), "the array is in Fortran order");
@@ -79,8 +79,8 @@ TEST_F(NpyFile, WhatIsNoSuchArrayIsRefused) {
     EXPECT_EQ(refusal(npy(type, "(2, 3)", std::string(200, '\0'))),
               "its elements are of a type that tensors do not have, or not little-endian numbers")
         << type;
-  EXPECT_EQ(refusal(npy("<f4", "(-2, 3)", std::string(24, '\0'))), "the file's header names no shape");
-  EXPECT_EQ(refusal(npy("<f4", "2, 3", std::string(24, '\0'))), "the file's header names no shape");
+  EXPECT_EQ(refusal(npy("<f4", "(-2, 3)", std::string(24, '\0'))), "the file's header does not say the shape");
+  EXPECT_EQ(refusal(npy("<f4", "2, 3", std::string(24, '\0'))), "the file's header does not say the shape");
   EXPECT_EQ(refusal(npy("<f4", "(4611686018427387904, 4611686018427387904)", std::string(24, '\0'))), "the file is truncated");
   EXPECT_EQ(refusal(npy("<f4", "(9223372036854775807,)", std::string(24, '\0'))), "the file is truncated");
   std::string newer = good;

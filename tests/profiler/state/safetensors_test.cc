@@ -54,8 +54,8 @@ class Safetensors : public ::testing::Test {
     const auto error = error_of([&] { (void)read_safetensors(path(name)); });
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_EQ(error.where(), path(name));
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
+    EXPECT_EQ(error.problem().find('\n'), std::string::npos);
+    return error.problem();
   }
 
   std::filesystem::path folder_;
@@ -117,10 +117,10 @@ TEST_F(Safetensors, StatesThatDoNotFit) {
   auto model = load_model("mlp", "", 0).model;
   write_safetensors(path("bad.safetensors"), {{"net1.weight", at::zeros({10, 10})}});
   const auto error = error_of([&] { load_state(model, path("bad.safetensors")); });
-  EXPECT_STREQ(error.what(), "'net1.bias' is missing");
+  EXPECT_EQ(error.problem(), "'net1.bias' is missing");
   write_safetensors(path("double.safetensors"), {{"net1.weight", at::zeros({10, 10}, at::kDouble)}});
-  EXPECT_STREQ(error_of([&] { load_state(model, path("double.safetensors")); }).what(),
-               "'net1.weight' is 10x10:float64, the model's is 10x10:float32");
+  EXPECT_EQ(error_of([&] { load_state(model, path("double.safetensors")); }).problem(),
+            "'net1.weight' is 10x10:float64, the model's is 10x10:float32");
 }
 
 // What a model has besides its layers: a further name of net2.weight, and a tensor that no layer uses.
@@ -168,13 +168,13 @@ TEST_F(Safetensors, TiedTensorsAreLoadedByAnyOfTheirNames) {
     EXPECT_TRUE(at::equal(loaded.model.parameters()[2].tensor, before.model.parameters()[2].tensor + 1)) << left_out;
     EXPECT_TRUE(at::equal(loaded.extras.unused[0].tensor, at::full({2}, 8)));
   }
-  EXPECT_STREQ(error_of([&] { (void)load_without("unused"); }).what(), "'unused' is missing");
+  EXPECT_EQ(error_of([&] { (void)load_without("unused"); }).problem(), "'unused' is missing");
   auto torn = by_name(all);
   torn["head.weight"] = torn["head.weight"] + 1;
   write_torch_file(path("torn.pt"), {torn.begin(), torn.end()});
   auto torn_apart = with_extras();
-  EXPECT_STREQ(error_of([&] { load_state(torn_apart.model, path("torn.pt"), torn_apart.extras); }).what(),
-               "'head.weight' and 'net2.weight' are one tensor in the model and two in the file");
+  EXPECT_EQ(error_of([&] { load_state(torn_apart.model, path("torn.pt"), torn_apart.extras); }).problem(),
+            "'head.weight' and 'net2.weight' are one tensor in the model and two in the file");
 }
 
 TEST_F(Safetensors, InvalidHeaders) {
@@ -291,7 +291,7 @@ TEST_F(Safetensors, UnwritablePlaces) {
   EXPECT_EQ(error.where(), path("no/such/folder.safetensors"));
   write("old.safetensors", "precious");
   const auto complex = error_of([&] { write_safetensors(path("old.safetensors"), {{"z", at::zeros({2}, at::kComplexFloat)}}); });
-  EXPECT_THAT(complex.what(), HasSubstr("'z' is ComplexFloat"));
+  EXPECT_THAT(complex.problem(), HasSubstr("'z' is ComplexFloat"));
   EXPECT_EQ(read("old.safetensors"), "precious");
 }
 

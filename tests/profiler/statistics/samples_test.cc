@@ -15,7 +15,7 @@ TEST(Samples, MedianOfOddAndEvenCounts) {
   EXPECT_EQ(median(std::vector<double>{4, 1, 3, 2}), 2.5);
   EXPECT_EQ(median(exactly(7)), 7);
   EXPECT_THROW((void)median(Samples{}), std::invalid_argument);
-  EXPECT_THROW((void)interval95(Samples{}), std::invalid_argument);
+  EXPECT_THROW((void)range_of(Samples{}), std::invalid_argument);
 }
 
 TEST(Samples, SpreadIsTheInterquartileRangeOverTheMedian) {
@@ -36,16 +36,24 @@ TEST(Interval95, LiesBetweenTheTabulatedRanksAndTheNext) {
   for (const auto& [n, k] : table) {
     std::vector<double> values;
     for (int i = 1; i <= n; ++i) values.push_back(i);
-    const Interval interval = interval95(values);
+    const Interval interval = interval95(values).value();
     EXPECT_GE(interval.low, k) << n;
     EXPECT_LT(interval.low, k + 1) << n;
     EXPECT_DOUBLE_EQ(interval.high, n + 1 - interval.low) << n;
   }
 }
 
-TEST(Interval95, IsTheRangeOfFewSamples) {
-  EXPECT_EQ(interval95(samples_of({3, 1, 2})), (Interval{1, 3}));
-  EXPECT_EQ(interval95(exactly(4)), (Interval{4, 4}));
+TEST(Interval95, ExistsFromSixSamplesOn) {
+  EXPECT_EQ(interval95(Samples{}), std::nullopt);
+  EXPECT_EQ(interval95(exactly(4)), std::nullopt);
+  EXPECT_EQ(interval95(samples_of({3, 1, 2, 5, 4})), std::nullopt);
+  const Interval six = interval95(samples_of({3, 1, 2, 6, 5, 4})).value();
+  EXPECT_GE(six.low, 1) << "the range covers the median with 96.9 %";
+  EXPECT_LT(six.low, 2) << "the next pair of order statistics with 78.1 %";
+  EXPECT_DOUBLE_EQ(six.high, 7 - six.low);
+  EXPECT_EQ(median_interval({3, 1, 2, 6, 5, 4}, 0.99), (Interval{1, 6})) << "no more than the range";
+  EXPECT_EQ(median_interval({3, 1, 2}, 0.5), std::nullopt);
+  EXPECT_EQ(range_of(samples_of({3, 1, 2})), (Interval{1, 3}));
 }
 
 TEST(Interval95, CoversTheMedianOfASkewedLaw) {
@@ -57,7 +65,7 @@ TEST(Interval95, CoversTheMedianOfASkewedLaw) {
     for (int round = 0; round < kRounds; ++round) {
       std::vector<double> values(as_index(n));
       for (double& value : values) value = law(random);
-      const Interval interval = interval95(values);
+      const Interval interval = interval95(values).value();
       covered += interval.low <= std::log(2.0) && std::log(2.0) <= interval.high;
     }
     EXPECT_GE(covered, kRounds * 0.94) << n;

@@ -31,7 +31,7 @@ class Hostile : public testing::Scratch {
   [[nodiscard]] std::string refusal() const {
     const Error error = testing::error_of([&] { (void)read_recording(path()); });
     EXPECT_EQ(error.code(), ExitCode::usage);
-    return error.what();
+    return error.problem();
   }
 
   void expect_refusal(const std::string& sql, const std::string& part) const { expect_refusal_of(testing::hand_trace(), sql, part); }
@@ -151,6 +151,8 @@ TEST_F(Hostile, CountsAndTimesOutOfRange) {
   expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET replaced_seconds = -1", "time");
   expect_refusal("UPDATE MPTUNE_DEVICE SET cores = -1", "cores");
   expect_refusal("UPDATE MPTUNE_DEVICE SET memory_bytes = -1", "memory");
+  expect_refusal("INSERT INTO MPTUNE_DEVICE_PEAK VALUES (0, -1)", "memory");
+  expect_refusal("INSERT INTO MPTUNE_DEVICE_PEAK VALUES (99, 1)", "a peak has a device");
   expect_refusal("UPDATE MPTUNE_QUALITY SET dropped = -1", "losses");
   expect_refusal("UPDATE MPTUNE_QUALITY SET unmatched = 9223372036854775807", "losses");
   expect_refusal("UPDATE MPTUNE_OVERHEAD SET step_on_s = 9e999", "step");
@@ -234,11 +236,11 @@ TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
     return std::string("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ").append(most).append(") INSERT INTO ");
   };
   const auto layers = [&](const char* most) {
-    return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0, '' FROM n; ");
+    return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0, '', 0 FROM n; ");
   };
   const auto classes = [&](const char* most) {
     return numbers(most).append(
-        "MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, -1, 0 FROM n");
+        "MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0 FROM n");
   };
   expect_refusal(layers("10000"), "10000 layers");
   expect_refusal(classes("5000"), "4096 device classes");

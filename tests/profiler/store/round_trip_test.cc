@@ -87,8 +87,10 @@ TEST_F(RoundTrip, ReadsTracesOfTheFourthMinorVersion) {
   Trace trace = testing::gpu_trace();
   write({.trace = trace});
   SQLite::Database(path(), SQLite::OPEN_READWRITE)
-      .exec("ALTER TABLE MPTUNE_QUALITY DROP COLUMN cut_off; UPDATE MPTUNE_META SET value = '3' WHERE name = 'schema_minor'");
-  trace.quality.cut_off = 0;
+      .exec(
+          "ALTER TABLE MPTUNE_QUALITY DROP COLUMN cut_off; ALTER TABLE MPTUNE_QUALITY DROP COLUMN ambiguous; ALTER TABLE MPTUNE_QUALITY "
+          "DROP COLUMN unmatched_ns; UPDATE MPTUNE_META SET value = '3' WHERE name = 'schema_minor'");
+  trace.quality.cut_off = trace.quality.ambiguous = trace.quality.unmatched_ns = 0;
   EXPECT_EQ(read_recording(path()).trace, trace);
 }
 
@@ -118,6 +120,17 @@ TEST_F(RoundTrip, OfRandomKernelsAndCallsIsExact) {
     }
     expect_same({.trace = trace});
   }
+}
+
+TEST_F(RoundTrip, PeaksOfDevicesAreKept) {
+  Trace trace = testing::hand_trace();
+  ASSERT_FALSE(trace.devices.empty());
+  trace.devices.back().peak_bytes = std::int64_t{1} << 40;
+  write({.trace = trace});
+  EXPECT_EQ(read_recording(path()).trace, trace);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("DROP TABLE MPTUNE_DEVICE_PEAK");
+  trace.devices.back().peak_bytes = 0;
+  EXPECT_EQ(read_recording(path()).trace, trace) << "a file of an earlier version";
 }
 
 TEST_F(RoundTrip, ReadsTheFirstMinorVersion) {
@@ -157,6 +170,27 @@ TEST_F(RoundTrip, LinksSayWhoCopies) {
   EXPECT_EQ(read_recording(path()).profile, profile);
   SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("ALTER TABLE MPTUNE_LINK DROP COLUMN sender_copies");
   profile.links.front().sender_copies = false;
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
+TEST_F(RoundTrip, SaysWhatGpusHoldBesideTheModel) {
+  Profile profile = testing::hand_profile();
+  profile.classes.front().library_bytes = 33'554'432;
+  profile.links.front().communicator_bytes = 4'194'304;
+  profile.links.front().tensor_s = 1e-5;
+  profile.target_bytes_per_sample = 8;
+  profile.layers.front().parameter_tensors = 2;
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "ALTER TABLE MPTUNE_LINK DROP COLUMN communicator_bytes; ALTER TABLE MPTUNE_LINK DROP COLUMN tensor_s; ALTER TABLE "
+          "MPTUNE_DEVICE_CLASS DROP COLUMN library_bytes; "
+          "ALTER TABLE MPTUNE_PROFILE DROP COLUMN target_bytes_per_sample; ALTER TABLE MPTUNE_LAYER DROP COLUMN parameter_tensors");
+  profile.layers.front().parameter_tensors = 0;
+  profile.links.front().tensor_s = 0;
+  profile.target_bytes_per_sample = 0;
+  profile.classes.front().library_bytes = profile.links.front().communicator_bytes = 0;
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 

@@ -14,8 +14,10 @@ namespace mptune::testing {
 using namespace profiler;
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -130,7 +132,8 @@ TEST(MergeTraces, WorkComesFromTheRecorderOfItsDevice) {
   const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(merged.devices.size(), 2U);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "backward a"));
-  EXPECT_THAT(names_of(merged, 1), ElementsAre("copy host to device", "gemm", "relu", "gemm", "copy device to host", "stray"));
+  EXPECT_THAT(names_of(merged, 1),
+              ElementsAre("copy activation, host to device", "gemm", "relu", "gemm", "copy gradient, device to host", "stray"));
   EXPECT_EQ(first_named(merged, "relu").start.count(), 1400);
   EXPECT_EQ(first_named(merged, "relu").duration.count(), 50);
   EXPECT_EQ(merged.kernels.at(as_index(first_named(merged, "gemm").detail)).stream, 7);
@@ -145,8 +148,8 @@ TEST(MergeTraces, TheHostKnowsLayersAndTheOtherEndsOfCopies) {
   EXPECT_EQ(layer_of(merged, first_named(merged, "gemm")), 1);
   EXPECT_EQ(layer_of(merged, first_named(merged, "relu")), 2);
   const auto ends = [&](const std::string& name) { return merged.copies.at(as_index(first_named(merged, name).detail)); };
-  EXPECT_EQ(ends("copy host to device"), (Copy{64, 0, 1}));
-  EXPECT_EQ(ends("copy device to host"), (Copy{64, 1, 0}));
+  EXPECT_EQ(ends("copy activation, host to device"), (Copy{64, 0, 1}));
+  EXPECT_EQ(ends("copy gradient, device to host"), (Copy{64, 1, 0}));
   EXPECT_EQ(merged.copies.size(), 2U) << "each counts once";
   std::set<std::tuple<int, int, int, int, int>> tags;
   for (const Tag& tag : merged.tags) tags.insert({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica});
@@ -160,8 +163,8 @@ TEST(MergeTraces, CopiesAreTaggedByTheHost) {
   gpu.events[4].tag = -1;
   const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu, kStart);
   const auto tag = [&](const std::string& name) { return merged.tags.at(as_index(first_named(merged, name).tag)); };
-  EXPECT_EQ(tag("copy host to device"), (Tag{0, 1, 0, -1, -1}));
-  EXPECT_EQ(tag("copy device to host"), (Tag{0, 0, 0, -1, -1}));
+  EXPECT_EQ(tag("copy activation, host to device"), (Tag{0, 1, 0, -1, -1}));
+  EXPECT_EQ(tag("copy gradient, device to host"), (Tag{0, 0, 0, -1, -1}));
   EXPECT_EQ(merged.quality.untagged, 1) << "the stray kernel";
 }
 
@@ -181,7 +184,7 @@ TEST(MergeTraces, TheHostTellsPartsOfAGpuApart) {
   launched(gpu, add_copy(gpu, "local", {8, 2, 2}, 2, 0, 500, 510, {0, 1, 0, -1, 0}), 310);
   const Trace merged = profiler::merge_traces(host, gpu, kStart);
   EXPECT_EQ(merged.devices, host.devices);
-  EXPECT_THAT(names_of(merged, 0), ElementsAre("gemm", "copy within device"));
+  EXPECT_THAT(names_of(merged, 0), ElementsAre("gemm", "copy activation"));
   EXPECT_THAT(names_of(merged, 1), ElementsAre("relu", "late", "local"));
   EXPECT_EQ(merged.copies, (std::vector<Copy>{{64, 0, 1}, {8, 1, 1}}));
   EXPECT_EQ(first_named(merged, "gemm").lane, kComputeLane);
@@ -223,6 +226,41 @@ TEST(MergeTraces, WorkOfNoPartKeepsItsGpu) {
   EXPECT_EQ(first_named(merged, "gemm").device, 0);
 }
 
+/// Of the last two copies, one has no host's record and one looks like a copy that the other part waits for.
+TEST(MergeTraces, CopiesOfOneStreamAreOfOnePart) {
+  Trace host, gpu;
+  host.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cpu:0", "CPU", 1, 0}};
+  for (int i = 0; i < 2; ++i)
+    add_copy(host, "copy activation", {64, 2, 1}, 1, copy_lane(1), 1000 + 100 * i, 1050 + 100 * i, {0, 1, i, -1, -1});
+  add_copy(host, "copy gradient", {64, 2, 0}, 0, copy_lane(1), 1300, 1350, {0, 0, 3, -1, -1});
+  gpu.devices = {{"cuda:0", "", 132, 0}};
+  for (int i = 0; i < 2; ++i)
+    launched(gpu, add_copy(gpu, "copy host to device", {64, -1, 0}, 0, 128, 20 + 100 * i, 40 + 100 * i, {0, 1, i, -1, -1}), 10 + 100 * i);
+  launched(gpu, add_copy(gpu, "copy host to device", {64, -1, 0}, 0, 128, 220, 240, {0, 1, 2, -1, -1}), 210);
+  launched(gpu, add_copy(gpu, "copy host to device", {64, -1, 0}, 0, 128, 320, 340, {0, 1, 3, -1, -1}), 310);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.devices, host.devices);
+  EXPECT_EQ(names_of(merged, 0).size(), 0U);
+  EXPECT_EQ(names_of(merged, 1).size(), 4U);
+}
+
+/// Both GPUs' backwards end before the host launches the updates: that of GPU 0 at once, that of GPU 1 while GPU 0 still computes.
+TEST(MergeTraces, UpdatesWaitForTheOtherGpus) {
+  Trace host, gpu;
+  host.devices = gpu.devices = {{"cuda:0", "", 132, 0}, {"cuda:1", "", 132, 0}};
+  add(host, "backward b", EventKind::backward, 1, 0, 1000, 1010, {0, 1, 0, 1, 0});
+  add(host, "backward a", EventKind::backward, 0, 0, 1010, 1020, {0, 0, 0, 0, 0});
+  add(host, "update b", EventKind::optimizer, 1, 0, 1500, 1510, {0, 1, -1, -1, 0});
+  host.edges = {{1, 2, EdgeKind::data}};
+  launched(gpu, add(gpu, "gemm b", EventKind::backward, 1, 0, 20, 100, {0, 1, 0, -1, 0}), 5);
+  launched(gpu, add(gpu, "gemm a", EventKind::backward, 0, 0, 100, 450, {0, 0, 0, -1, 0}), 15);
+  launched(gpu, add(gpu, "add", EventKind::optimizer, 1, 0, 520, 530, {0, 1, -1, -1, 0}), 505);
+  const Edge awaited{1, 2, EdgeKind::data};
+  EXPECT_THAT(profiler::merge_traces(host, gpu, kStart).edges, Contains(awaited));
+  gpu.events[1].duration += Nanoseconds{60};
+  EXPECT_THAT(profiler::merge_traces(host, gpu, kStart).edges, Not(Contains(awaited))) << "the launch did not wait";
+}
+
 TEST(MergeTraces, AnAmbiguousCopyIsNotMatched) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   host.devices.push_back({"cpu:1", "CPU", 1, 0});
@@ -251,8 +289,9 @@ TEST(MergeTraces, EdgesJoinTheDevices) {
     (edge.kind == EdgeKind::order ? order : others).emplace_back(name(edge.producer), name(edge.consumer));
   }
   EXPECT_THAT(order, UnorderedElementsAre(Pair("gemm", "relu"), Pair("relu", "gemm"), Pair("forward a", "backward a")));
-  EXPECT_THAT(others, UnorderedElementsAre(Pair("copy host to device", "gemm"), Pair("gemm", "copy device to host"),
-                                           Pair("forward a", "copy host to device"), Pair("copy device to host", "backward a")));
+  EXPECT_THAT(others, UnorderedElementsAre(Pair("copy activation, host to device", "gemm"), Pair("gemm", "copy gradient, device to host"),
+                                           Pair("forward a", "copy activation, host to device"),
+                                           Pair("copy gradient, device to host", "backward a")));
 }
 
 TEST(MergeTraces, ActionsLastAsLongAsTheirWork) {

@@ -205,7 +205,7 @@ TEST(ThreadsOption, NamesThePlansThreads) {
     choice.threads = bad;
     const Error error = error_of([&] { (void)plan_on_cores(choice); });
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), HasSubstr("the largest device has 4 cores")) << bad;
+    EXPECT_THAT(error.problem(), HasSubstr("the largest device has 4 cores")) << bad;
     EXPECT_EQ(error.where() + error.remedy(), "--threadsuse 1 to 4") << bad;
   }
   choice.threads = "2";

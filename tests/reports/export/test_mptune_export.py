@@ -391,7 +391,7 @@ class Refusals(ExportTest):
                 self.mean.mul_(0.9).add_(x.detach().mean(0))
                 return super().forward(x - self.mean)
 
-        self.refused(["writes a tensor that is no buffer: mean", "register_buffer"], Writes())
+        self.refused(["writes a tensor that is not a buffer: mean", "register_buffer"], Writes())
 
     def test_gradients_that_differ(self):
         seen = []
@@ -413,8 +413,8 @@ class Refusals(ExportTest):
         self.refused(["torch.cond"], Net(lambda self, x, y: y[: int(x.abs().sum().item())]))
 
     def test_outputs(self):
-        self.refused(["no floating tensor"], Net(lambda self, x, y: y.argmax(1)))
-        self.refused(["no floating tensor"], Net(lambda self, x, y: None))
+        self.refused(["not a floating-point tensor"], Net(lambda self, x, y: y.argmax(1)))
+        self.refused(["not a floating-point tensor"], Net(lambda self, x, y: None))
         self.refused(["no parameter has a part"], Net(lambda self, x, y: y.detach()))
         self.refused(["DynamicCache", "use_cache=False"], Net(lambda self, x, y: (y, DynamicCache())))
         self.refused(["can't be saved", "object"], Net(lambda self, x, y: {"a": [y, object()]}))
@@ -437,8 +437,8 @@ class Refusals(ExportTest):
     def test_arguments(self):
         linear = nn.Linear(4, 4)
         self.refused(["example inputs are a Tensor", "(x,)"], linear, inputs=torch.randn(5, 4))
-        self.refused(["no torch.nn.Module: Linear", "make one of the class"], nn.Linear)
-        self.refused(["no torch.nn.Module: relu", "forward of a torch.nn.Module"], torch.relu)
+        self.refused(["not a torch.nn.Module: Linear", "make one of the class"], nn.Linear)
+        self.refused(["not a torch.nn.Module: relu", "forward of a torch.nn.Module"], torch.relu)
         self.refused(["fails on the example inputs", "same dtype"], linear, torch.ones(5, 4, dtype=torch.long))
         self.refused(["fails on the example inputs", "shapes cannot be multiplied"], linear, torch.ones(5, 3))
 

@@ -2,8 +2,11 @@
 // makes its factory fail or return another model.
 #include <mptune/nn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "profiler/base/error.h"
 
@@ -91,6 +94,18 @@ struct Counting final : nn::Cloneable<Counting> {
   int calls = 0;
 };
 
+/// Each forward takes so long [s], however many samples there are.
+struct Sleepy final : nn::Cloneable<Sleepy> {
+  explicit Sleepy(double forward_s) : seconds(forward_s) { reset(); }
+  void reset() override { fc = register_module("fc", nn::Linear(50, 50)); }
+  at::Tensor forward(const at::Tensor& x) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    return fc(x);
+  }
+  double seconds;
+  nn::Linear fc{nullptr};
+};
+
 mptune::Model factory() {
   const char* variable = std::getenv("MPTUNE_TEST_PLUGIN");
   const std::string mode = variable == nullptr ? "" : variable;
@@ -115,6 +130,14 @@ mptune::Model factory() {
     layers.push_back({"counting", {"fc"}, mptune::layer("Counting", std::make_shared<Counting>(), "", run<Counting>)});
     sample.inputs = {{.shape = {50}}};
     return {"counting", std::move(layers), mptune::Loss::mean_square(), sample, 4};
+  }
+  if (mode.rfind("sleepy ", 0) == 0) {
+    const double seconds = std::atof(mode.c_str() + std::string("sleepy ").size());
+    std::vector<mptune::ModelLayer> layers;
+    layers.push_back({"first", {"first"}, mptune::layer("Sleepy", std::make_shared<Sleepy>(0.0), "first", run<Sleepy>)});
+    layers.push_back({"slow", {"slow"}, mptune::layer("Sleepy", std::make_shared<Sleepy>(seconds), "slow", run<Sleepy>)});
+    sample.inputs = {{.shape = {50}}};
+    return {"sleepy", std::move(layers), mptune::Loss::mean_square(), sample, 4};
   }
   sample.inputs = {{.shape = {3, 32, 32}}};
   sample.target.classes = mode == "input only" ? 0 : 1000;

@@ -77,7 +77,7 @@ TEST(GlooGroup, GivingUpEndsWhatWaitsAndTellsOthersWhy) {
       return;
     }
     const Error error = testing::error_of([&] { group->receive(0, 3, never); });
-    EXPECT_EQ(std::string(error.what()), "the disk is full");
+    EXPECT_EQ(error.problem(), "the disk is full");
     EXPECT_EQ(error.where(), "rank 0, checkpoint");
     EXPECT_EQ(error.remedy(), "free space");
     EXPECT_EQ(error.code(), ExitCode::usage);
@@ -135,7 +135,7 @@ TEST(GlooGroup, ARankThatEndsEndsTheSumsThatWaitForIt) {
     if (group->rank() == 1) return;
     const Error error = testing::error_of([&] { group->all_reduce({0, 1, 2}, 0, at::zeros({1000})); });
     // A rank whose connection is not yet seen to have ended is named with those that may have.
-    EXPECT_THAT(error.what(), MatchesRegex("(rank 0 or )?rank 1( or rank 2)? has ended or cannot be reached.*"));
+    EXPECT_THAT(error.problem(), MatchesRegex("(rank 0 or )?rank 1( or rank 2)? has ended or cannot be reached.*"));
     EXPECT_TRUE(error.where() == "rank 0" || error.where() == "rank 2") << error.where();
     group->give_up(error);  // the other one may wait for this rank
     both_know.arrive_and_wait();
@@ -152,7 +152,7 @@ TEST(GlooGroup, ARankThatGivesUpTellsTheSumsThatWaitForIt) {
       return;
     }
     const Error error = testing::error_of([&] { group->all_reduce({0, 1, 2}, 0, at::zeros({1000})); });
-    EXPECT_EQ(std::string(error.what()), "the disk is full");
+    EXPECT_EQ(error.problem(), "the disk is full");
     group->give_up(error);
   });
 }
@@ -161,7 +161,7 @@ TEST(GlooGroup, ARankThatSaysNothingIsNamed) {
   run_gloo(2, 1, [](const std::shared_ptr<RankGroup>& group) {
     if (group->rank() == 0) return std::this_thread::sleep_for(std::chrono::seconds(4));
     const Error error = testing::error_of([&] { group->receive(0, 1, bytes(8, 0)); });
-    EXPECT_EQ(std::string(error.what()), "rank 0 has said nothing for 1 s");
+    EXPECT_EQ(error.problem(), "rank 0 has said nothing for 1 s");
     EXPECT_EQ(error.where(), "rank 1");
   });
 }

@@ -43,7 +43,7 @@ TEST(RankStore, AStoreThatEndsIsAnErrorForThoseWhoAsk) {
   kept.reset();
   const Error error = error_of([&] { (void)other->find("end"); });
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_NE(std::string(error.what()).find("rank 0 has ended"), std::string::npos) << error.what();
+  EXPECT_NE(error.problem().find("rank 0 has ended"), std::string::npos) << error.problem();
 }
 
 TEST(RankStore, NobodyThereOrAPortThatIsTaken) {
@@ -51,7 +51,7 @@ TEST(RankStore, NobodyThereOrAPortThatIsTaken) {
   EXPECT_EQ(error_of([&] { (void)open_rank_store(place_at(port), 0.5); }).code(), ExitCode::environment);
   const auto kept = keep_rank_store(place_at(port));
   const Error taken = error_of([&] { (void)keep_rank_store(place_at(port)); });
-  EXPECT_NE(std::string(taken.what()).find("cannot meet here"), std::string::npos) << taken.what();
+  EXPECT_NE(taken.problem().find("cannot meet here"), std::string::npos) << taken.problem();
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ constexpr int kTag = 7;
 std::string text_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
-  } catch (const std::exception& error) {
-    return error.what();
+  } catch (const Error& error) {
+    return error.problem();
   }
 }
 

@@ -18,10 +18,10 @@ class Interrupt : public ::testing::Test {
 
 TEST_F(Interrupt, SaysWhoAskedForIt) {
   interrupt_flag() = SIGINT;
-  EXPECT_STREQ(interrupt_error("a.study", "go on").what(), "interrupted");
+  EXPECT_EQ(interrupt_error("a.study", "go on").problem(), "interrupted");
   EXPECT_EQ(interrupt_error("a.study", "go on").code(), ExitCode::interrupted);
   interrupt_flag() = SIGTERM;
-  EXPECT_STREQ(interrupt_error("a.study", "go on").what(), "terminated");
+  EXPECT_EQ(interrupt_error("a.study", "go on").problem(), "terminated");
   EXPECT_EQ(interrupt_error("a.study", "go on").code(), ExitCode::terminated);
   EXPECT_EQ(interrupt_error("a.study", "go on").remedy(), "go on");
 }
@@ -34,7 +34,7 @@ TEST_F(Interrupt, TheEndOfTheProcessorTimeHasARemedyOfItsOwn) {
   EXPECT_EQ(processor_time_limit_s(), 100'000);
   interrupt_flag() = SIGXCPU;
   const Error error = interrupt_error("a.study", "go on");
-  EXPECT_THAT(error.what(), HasSubstr("100000 s"));
+  EXPECT_THAT(error.problem(), HasSubstr("100000 s"));
   EXPECT_THAT(error.remedy(), StartsWith("raise the limit (ulimit -t); go on"));
   EXPECT_EQ(error.code(), ExitCode::environment);
   ASSERT_EQ(::setrlimit(RLIMIT_CPU, &before), 0);

@@ -70,19 +70,23 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(describe_back.setup, some_setup());
   EXPECT_TRUE(describe_back.all_models);
 
-  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true, {1, 3}}, decode_request);
+  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true, {1, 3}, 7.5, 9.5}, decode_request);
   EXPECT_EQ(measure.path, "out.sqlite");
   EXPECT_EQ(measure.budget_s, 12.5);
   EXPECT_TRUE(measure.channels_last);
   EXPECT_TRUE(measure.replaced_kernels);
   EXPECT_EQ(measure.threads, (std::vector<int>{1, 3}));
+  EXPECT_EQ(measure.started_s, 7.5);
+  EXPECT_EQ(measure.most_s, 9.5);
 
   Series series;
-  series.entries = {{"candidate", some_plan(), some_prediction()}, {"current", some_plan(), std::nullopt}};
+  series.entries = {{"candidate", some_plan(), some_prediction(), 7}, {"current", some_plan(), std::nullopt}};
   series.warm_up = 3;
   series.rounds = 17;
+  series.least_rounds = 6;
   series.budget_s = 1.1;
   series.step_limit_s = 2.2;
+  series.ends_s = 4.4;
   const auto timed = round_trip<Request>(SeriesRequest{some_setup(), series, 3.25}, decode_request);
   EXPECT_EQ(timed.started_s, 3.25);
   ASSERT_EQ(timed.series.entries.size(), 2u);
@@ -91,9 +95,14 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(timed.series.entries[0].prediction, some_prediction());
   EXPECT_EQ(timed.series.entries[1].prediction, std::nullopt);
   EXPECT_EQ(timed.series.warm_up, 3);
+  EXPECT_EQ(timed.series.entries[0].importance, 7);
   EXPECT_EQ(timed.series.rounds, 17);
+  EXPECT_EQ(timed.series.least_rounds, 6);
   EXPECT_EQ(timed.series.budget_s, 1.1);
   EXPECT_EQ(timed.series.step_limit_s, 2.2);
+  EXPECT_EQ(timed.series.ends_s, 4.4);
+  series.ends_s = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(round_trip<Request>(SeriesRequest{some_setup(), series, 3.25}, decode_request).series.ends_s, series.ends_s);
 
   const auto record = round_trip<Request>(RecordRequest{some_setup(), some_plan(), 9, "t.sqlite", "p.sqlite"}, decode_request);
   EXPECT_EQ(record.plan, some_plan());
@@ -117,10 +126,11 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(train.validation_share, 0.25);
   EXPECT_EQ(train.save, "out.pt");
   EXPECT_EQ(round_trip<Request>(DoctorRequest{some_setup()}, decode_request).setup, some_setup());
-  const auto check = round_trip<Request>(CheckRequest{some_setup(), some_plan(), 2.5}, decode_request);
+  const auto check = round_trip<Request>(CheckRequest{some_setup(), some_plan(), 2.5, 1.5}, decode_request);
   EXPECT_EQ(check.setup, some_setup());
   EXPECT_EQ(check.plan, some_plan());
   EXPECT_EQ(check.budget_s, 2.5);
+  EXPECT_EQ(check.started_s, 1.5);
   EXPECT_EQ(round_trip<Request>(CheckRequest{some_setup(), std::nullopt, 0}, decode_request).plan, std::nullopt);
   round_trip<Request>(StoreRequest{}, decode_request);
   EXPECT_EQ(round_trip<Request>(ServeRequest{some_setup()}, decode_request).setup.rank_call, 6);
@@ -182,12 +192,16 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(findings.findings[0].name + findings.findings[0].value + findings.findings[0].remedy, "libtorch2.11none");
   EXPECT_EQ(findings.findings[0].status, FindingStatus::warning);
   const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity(), true};
-  const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, true, difference, "draw less"}, {}}};
+  const CheckPart again{"again", "a with b", "no time", true, 5, 4, 0.25, "loss", 1e-5, true, difference, "draw less"};
+  const CheckResult result{4, {3, 1}, {again, {}}};
   EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
   round_trip<Reply>(RanksLost{}, decode_reply);
   round_trip<Reply>(StoreOpen{}, decode_reply);
   round_trip<Reply>(Serving{}, decode_reply);
   EXPECT_EQ(round_trip<Reply>(NothingToServe{4}, decode_reply).exit_code, 4);
+  const auto pass = round_trip<Reply>(PassTimed{4, 0.75}, decode_reply);
+  EXPECT_EQ(pass.samples, 4);
+  EXPECT_EQ(pass.seconds, 0.75);
   round_trip<Reply>(Done{}, decode_reply);
   const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7, OutOfMemory{"cpu:1", 5, 4}}, decode_reply);
   EXPECT_EQ(failed.outcome, Outcome(OutOfMemory{"cpu:1", 5, 4}));

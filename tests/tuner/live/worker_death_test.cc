@@ -21,11 +21,11 @@ WorkerEnd ended(int signal, int exit_code = 0, const std::string& words = "") {
 TEST(WorkerDeath, AKillIsOfTheEnvironmentAndPointsAtMemory) {
   const Error error = death_of(ended(SIGKILL), {});
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_THAT(error.what(), HasSubstr("for lack of memory"));
+  EXPECT_THAT(error.problem(), HasSubstr("for lack of memory"));
   EXPECT_THAT(error.remedy(), HasSubstr("dmesg"));
   const Error proved = death_of(ended(SIGKILL), {.out_of_memory = true});
   EXPECT_EQ(proved.code(), ExitCode::environment);
-  EXPECT_THAT(proved.what(), HasSubstr("the machine ran out of memory"));
+  EXPECT_THAT(proved.problem(), HasSubstr("the machine ran out of memory"));
 }
 
 TEST(WorkerDeath, TheKernelsLogNamesTheProcess) {
@@ -39,9 +39,9 @@ TEST(WorkerDeath, TheKernelsLogNamesTheProcess) {
 TEST(WorkerDeath, TheLimitOnProcessorTimeIsNamed) {
   WorkerEnd end = ended(SIGKILL);
   end.processor_time_s = 5.01;
-  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 5}).what(), HasSubstr("all the processor time that it may, 5 s"));
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 5}).problem(), HasSubstr("all the processor time that it may, 5 s"));
   EXPECT_THAT(death_of(ended(SIGXCPU), {.processor_time_limit_s = 5}).remedy(), HasSubstr("ulimit -t"));
-  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 100}).what(), HasSubstr("for lack of memory")) << "the limit was far";
+  EXPECT_THAT(death_of(end, {.processor_time_limit_s = 100}).problem(), HasSubstr("for lack of memory")) << "the limit was far";
 }
 
 TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
@@ -51,7 +51,7 @@ TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
   for (const DeathCircumstances& circumstances : {DeathCircumstances{}, DeathCircumstances{.plug_in = "./libnet.so"}}) {
     const Error error = death_of(end, circumstances);
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_THAT(error.what(), HasSubstr("by another program"));
+    EXPECT_THAT(error.problem(), HasSubstr("by another program"));
   }
 }
 
@@ -60,11 +60,20 @@ TEST(WorkerDeath, ACrashOfAPlugInIsTheUsersAndNamesIt) {
     const Error error = death_of(end, {.plug_in = "./libnet.so"});
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_EQ(error.where(), "./libnet.so");
-    EXPECT_THAT(error.what(), HasSubstr("plug-in"));
+    EXPECT_THAT(error.problem(), HasSubstr("plug-in"));
   }
-  EXPECT_THAT(death_of(ended(0, 3, "one\ntwo"), {.plug_in = "./libnet.so"}).what(), HasSubstr("(two)"));
+  EXPECT_THAT(death_of(ended(0, 3, "one\ntwo"), {.plug_in = "./libnet.so"}).problem(), HasSubstr("(two)"));
   EXPECT_EQ(circumstances_of(ended(SIGSEGV), "./libnet.so:width=3").plug_in, "./libnet.so");
   EXPECT_EQ(circumstances_of(ended(SIGSEGV), "transformer:d=3").plug_in, "");
+}
+
+TEST(WorkerDeath, AnErrorOfCudaIsSaidWithDeviceAndLayerOnce) {
+  const WorkerEnd end =
+      ended(SIGABRT, 0, "a warning\nCUDA error: an illegal memory access was encountered on cuda:0, noticed in layer fc1");
+  const Error error = death_of(end, {});
+  EXPECT_EQ(error.problem(), "an illegal memory access was encountered on cuda:0, noticed in layer fc1");
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.remedy(), HasSubstr("compute-sanitizer"));
 }
 
 TEST(WorkerDeath, WhatRemainsIsAMistakeOfOurs) {
@@ -82,9 +91,19 @@ TEST(WorkerDeath, ASilentWorkerSaysForHowLongAndWhy) {
   for (const Silence silence : {Silence::stopped, Silence::lifeless, Silence::quiet, Silence::endless_activity}) {
     const Error error = death_of(silent(silence, "the forward of layer 'a'"), {});
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_THAT(error.what(), HasSubstr("12 s"));
+    EXPECT_THAT(error.problem(), HasSubstr("12 s"));
   }
-  EXPECT_THAT(death_of(silent(Silence::stopped), {}).what(), HasSubstr("SIGSTOP"));
+  EXPECT_THAT(death_of(silent(Silence::stopped), {}).problem(), HasSubstr("SIGSTOP"));
+}
+
+TEST(WorkerDeath, ASlowWorkerIsTheBudgetsEndNotAMistakeOfThePlugIn) {
+  const WorkerEnd end = silent(Silence::out_of_time, "the forward of layer 'a'");
+  for (const DeathCircumstances& circumstances : {DeathCircumstances{}, DeathCircumstances{.plug_in = "./libnet.so"}}) {
+    const Error error = death_of(end, circumstances);
+    EXPECT_EQ(error.code(), ExitCode::no_result);
+    EXPECT_THAT(error.what(), HasSubstr("was not done when its time was over: it was in the forward of layer 'a'"));
+    EXPECT_THAT(error.remedy(), HasSubstr("--budget"));
+  }
 }
 
 TEST(WorkerDeath, AnEndlessLoopNamesTheLayerAndThePlugIn) {
@@ -93,7 +112,7 @@ TEST(WorkerDeath, AnEndlessLoopNamesTheLayerAndThePlugIn) {
   EXPECT_EQ(of_plug_in.code(), ExitCode::usage);
   EXPECT_EQ(of_plug_in.where(), "./libnet.so");
   for (const Error& error : {of_plug_in, death_of(end, {})}) {
-    EXPECT_THAT(error.what(), HasSubstr("the forward of layer 'spin'"));
+    EXPECT_THAT(error.problem(), HasSubstr("the forward of layer 'spin'"));
     EXPECT_THAT(error.remedy(), HasSubstr("MPTUNE_PATIENCE"));
   }
 }
@@ -101,8 +120,8 @@ TEST(WorkerDeath, AnEndlessLoopNamesTheLayerAndThePlugIn) {
 TEST(WorkerDeath, ACrashNamesTheLayer) {
   WorkerEnd end = ended(SIGSEGV);
   end.doing = "the backward of layer 'fc'";
-  EXPECT_THAT(death_of(end, {}).what(), HasSubstr("in the backward of layer 'fc'"));
-  EXPECT_THAT(death_of(end, {.plug_in = "./libnet.so"}).what(), HasSubstr("in the backward of layer 'fc'"));
+  EXPECT_THAT(death_of(end, {}).problem(), HasSubstr("in the backward of layer 'fc'"));
+  EXPECT_THAT(death_of(end, {.plug_in = "./libnet.so"}).problem(), HasSubstr("in the backward of layer 'fc'"));
 }
 
 }  // namespace

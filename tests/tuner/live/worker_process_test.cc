@@ -117,6 +117,17 @@ TEST_F(Worker, AStoppedWorkerIsNoticed) {
   EXPECT_LT(seconds_since(start), 30);
 }
 
+TEST_F(Worker, OneWhoseTimeIsOverIsOutOfTimeNotStuck) {
+  for (const char* mode : {"hang", "unfinished"}) {
+    behave(mode);
+    WaitOptions wait;
+    wait.limits.ends_s = monotonic_seconds() + 0.3;
+    const testing::TemporaryFolder folder;
+    EXPECT_THROW(call_worker(MeasureRequest{{}, folder / "profile.sqlite"}, wait, [](const Reply&) {}), OutOfTime) << mode;
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << mode << ": what it wrote is not whole";
+  }
+}
+
 TEST_F(Worker, GarbageIsAnInternalError) {
   behave("garbage");
   WorkerProcess worker(kFake, request_);
@@ -129,7 +140,7 @@ TEST_F(Worker, OtherProtocolIsRefused) {
   WorkerProcess worker(kFake, request_);
   const Error error = error_of([&] { reply(worker); });
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_NE(std::string(error.what()).find("99"), std::string::npos);
+  EXPECT_NE(error.problem().find("99"), std::string::npos);
 }
 
 TEST_F(Worker, OneThatCanNotStartNamesTheRemedy) {
@@ -138,7 +149,7 @@ TEST_F(Worker, OneThatCanNotStartNamesTheRemedy) {
     WorkerProcess worker(kFake, request_);
     const Error error = error_of([&] { static_cast<void>(worker.next(20, interrupt_flag())); });
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_NE(std::string(error.what()).find("could not start"), std::string::npos);
+    EXPECT_NE(error.problem().find("could not start"), std::string::npos);
     EXPECT_EQ(error.remedy().find("MPTUNE_TORCH_ROOT") != std::string::npos, mode == "loader");
     EXPECT_EQ(error.where(), kFake);
   }
@@ -278,12 +289,12 @@ TEST_F(Worker, CallWorkerTurnsEveryEndIntoAnError) {
   EXPECT_EQ(seen, 5);
   behave("failed");
   const Error failed = error_of([&] { call(20); });
-  EXPECT_EQ(std::string(failed.what()) + failed.where(), "no such modelnonsense");
+  EXPECT_EQ(failed.problem() + failed.where(), "no such modelnonsense");
   EXPECT_EQ(failed.code(), ExitCode::usage);
   behave("segv");
   EXPECT_EQ(error_of([&] { call(20); }).code(), ExitCode::internal);
   behave("close");
-  EXPECT_STREQ(error_of([&] { call(20); }).what(), "mptune-worker closed its pipe and went on");
+  EXPECT_EQ(error_of([&] { call(20); }).problem(), "mptune-worker closed its pipe and went on");
   behave("hang");
   EXPECT_EQ(error_of([&] { call(1); }).code(), ExitCode::environment);
   interrupt_flag() = SIGTERM;
@@ -296,7 +307,7 @@ TEST_F(Worker, FailureOfThePlanArrivesTyped) {
   const Error error("out of memory", "cpu:1", "use less", ExitCode::infeasible);
   const OutOfMemory memory{"cpu:1", 5, 4};
   try {
-    throw_failed({error.what(), error.where(), error.remedy(), static_cast<int>(error.code()), memory});
+    throw_failed({error.problem(), error.where(), error.remedy(), static_cast<int>(error.code()), memory});
     ADD_FAILURE();
   } catch (const PlanFailed& failed) {
     EXPECT_EQ(failed.outcome(), Outcome(memory));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace mptune::tuner {
 namespace {
 
@@ -88,20 +90,40 @@ TEST(WorkerWatch, AWorkerThatNeverBeatIsJudgedByItsReplies) {
   EXPECT_EQ(silence_of(signs, {.quiet_s = 99}), Silence::quiet);
 }
 
-TEST(WorkerWatch, AtTheEndOfTheTimeSilenceIsShort) {
-  const WaitLimits over{.ends_s = kNow - 1}, later{.ends_s = kNow + 1};
-  EXPECT_EQ(silence_of(doing(3.1, 0), over), Silence::endless_activity);
-  EXPECT_EQ(silence_of(doing(3.1, 0), later), Silence::none);
-  EXPECT_EQ(silence_of(doing(3.1, 2), over), Silence::none) << "known to be slow";
+TEST(WorkerWatch, AtTheEndOfTheTimeASlowWorkerIsNotStuck) {
+  const WaitLimits over{.ends_s = kNow}, later{.ends_s = kNow + 1};
+  EXPECT_EQ(silence_of(healthy(), later), Silence::none);
+  EXPECT_EQ(silence_of(healthy(), over), Silence::out_of_time) << "whatever it does";
+  for (const auto& [seconds, before_s] : {std::pair{5.0, 0.0}, {5.0, 5.0}, {9.9, 0.1}, {59.0, 0.0}}) {
+    const SilenceVerdict verdict = judge_silence(doing(seconds, before_s), over);
+    EXPECT_EQ(verdict.silence, Silence::out_of_time) << "a layer that takes " << seconds << " s is slow";
+    EXPECT_EQ(verdict.doing, "the forward of layer 'a'");
+    EXPECT_EQ(verdict.seconds, 1) << "since the last reply";
+  }
+  EXPECT_EQ(silence_of(doing(61, 0), over), Silence::endless_activity);
+  EXPECT_EQ(silence_of(doing(10.1, 0.1), over), Silence::endless_activity);
+}
+
+TEST(WorkerWatch, AtTheEndOfTheTimeADeadWorkerIsStillToldApart) {
+  const WaitLimits over{.ends_s = kNow - 1};
   WorkerSigns signs = healthy();
-  EXPECT_EQ(silence_of(signs, over), Silence::none);
-  signs.last_reply_s = signs.last_change_s = kNow - 3.1;
-  EXPECT_EQ(silence_of(signs, over), Silence::quiet);
-  signs.beat_s = kNow - 3.1;
+  signs.beat_s = kNow - 10.1;
   EXPECT_EQ(silence_of(signs, over), Silence::lifeless);
   signs.stopped = true;
   EXPECT_EQ(silence_of(signs, over), Silence::stopped);
-  EXPECT_EQ(silence_of(signs, later), Silence::none);
+  signs = doing(70, 1, kWaitsForOthers);
+  EXPECT_EQ(judge_silence(signs, over).doing, "") << "it waits for another process";
+  EXPECT_TRUE(ends_worker(Silence::out_of_time));
+  EXPECT_FALSE(ends_worker(Silence::long_activity));
+}
+
+TEST(WorkerWatch, StuckIsTenTimesWhatWasExpectedAndAtLeastTenSeconds) {
+  EXPECT_FALSE(is_stuck(9.9, 0));
+  EXPECT_TRUE(is_stuck(10.1, 0)) << "nothing is known of it";
+  EXPECT_FALSE(is_stuck(9.9, 0.01));
+  EXPECT_TRUE(is_stuck(10.1, 0.01));
+  EXPECT_FALSE(is_stuck(49, 5)) << "a step of 5 s on a machine that others load";
+  EXPECT_TRUE(is_stuck(51, 5));
 }
 
 }  // namespace

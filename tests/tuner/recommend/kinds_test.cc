@@ -96,6 +96,7 @@ TEST(Kinds, WhatCannotBeToldApartIsSaid) {
   std::vector<Trial> finals = interleaved_trials();
   finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
   const KindComparison kinds = compared(finals, finals, facts());
+  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr(" is among the fastest here"));
   EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
   EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
 }
@@ -105,8 +106,32 @@ TEST(Kinds, WhatWasMeasuredTooSeldomIsNotCalledAlike) {
   for (const Trial& trial : interleaved_trials())
     finals.push_back(trial_of(trial.name, trial.plan, trial.prediction->step_s / 0.9, 100, 3));
   const KindComparison kinds = compared(finals, finals, facts());
-  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("; measured too seldom to be compared with "));
-  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), ::testing::Not(HasSubstr("no measurable difference")));
+  EXPECT_EQ(reports::text_of(kinds.advice.at(0)),
+            "hybrid had the shortest steps; too few rounds for a verdict on data parallel, pipeline, all cores, one device")
+      << "neither fastest nor so many times as fast as one device, which is not known";
+}
+
+TEST(Kinds, FewRoundsDecideWhatLiesApart) {
+  std::vector<Trial> finals;
+  for (const Trial& trial : interleaved_trials())
+    finals.push_back(trial_of(trial.name, trial.plan, trial.prediction->step_s / 0.9, 100, 4));
+  const KindComparison kinds = compared(finals, finals, facts());
+  EXPECT_EQ(reports::text_of(kinds.advice.at(0)),
+            "hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower");
+  for (const KindResult& row : kinds.rows) EXPECT_FALSE(row.step_ci95_s) << to_string(row.kind);
+}
+
+TEST(Kinds, AVerdictAndItsIntervalAreThoseOfTheBaseline) {
+  std::vector<Trial> finals = interleaved_trials();
+  auto& steps = std::get<Measured>(finals[2].outcome).step_s.values;  // data parallel, near the hybrid
+  for (std::size_t r = 0; r < steps.size(); ++r) steps[r].value = 0.3 * (0.99 + 0.01 * static_cast<double>(r));
+  const auto recommendation = recommend(finals, 400);
+  const KindComparison kinds = compare_kinds(recommendation->recommended, finals, finals, facts());
+  const auto baseline = std::ranges::find(recommendation->baselines, "data_parallel", &BaselineResult::name);
+  const KindResult& row = kinds.rows[2];
+  ASSERT_TRUE(row.over_best && row.over_best->ci95 && baseline->speedup.ci95);
+  EXPECT_NEAR(row.over_best->ci95->low, 1 / baseline->speedup.ci95->high, 1e-3);
+  EXPECT_NEAR(row.over_best->ci95->high, 1 / baseline->speedup.ci95->low, 1e-3);
 }
 
 TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {

@@ -11,18 +11,6 @@
 namespace mptune::tuner {
 namespace {
 
-Plan data_parallel_plan() {
-  PlanOptions options;
-  options.devices = {"cpu:0", "cpu:1"};
-  options.batch = 16;
-  options.layers = 8;
-  options.stages = 1;
-  options.replicas = {2};
-  options.microbatches = 2;
-  options.schedule = "gpipe";
-  return make_plan(options);
-}
-
 struct Contender {
   std::string name;
   Plan plan;
@@ -57,7 +45,7 @@ std::vector<Trial> interleaved_trials(const std::vector<Contender>& contenders, 
 const Contender kSingle{"single_device", testing::fake_plan(0, 1), 2.0, 200, 0};
 const Contender kNaive{"naive_model_parallel", testing::fake_plan(4, 1), 2.1, 150, 0};
 const Contender kPipeline{"candidate", testing::fake_plan(4, 8), 1.08, 55, 0};
-const Contender kReplicas{"data_parallel", data_parallel_plan(), 1.0, 100, 0};
+const Contender kReplicas{"data_parallel", testing::fake_data_parallel_plan(), 1.0, 100, 0};
 
 template <class Fact>
 bool any_contains(const std::vector<Fact>& facts, const std::string& part) {
@@ -89,8 +77,9 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
   EXPECT_EQ(result->baselines[1].speedup.verdict, Verdict::fast);
   EXPECT_EQ(result->baselines[2].speedup.estimate, 1);
   EXPECT_EQ(result->recommended.verdict, Verdict::fast);
-  EXPECT_LE(result->recommended.step_ci95_s.low, result->recommended.step_s);
-  EXPECT_GE(result->recommended.step_ci95_s.high, result->recommended.step_s);
+  ASSERT_TRUE(result->recommended.step_ci95_s);
+  EXPECT_LE(result->recommended.step_ci95_s->low, result->recommended.step_s);
+  EXPECT_GE(result->recommended.step_ci95_s->high, result->recommended.step_s);
   EXPECT_TRUE(result->warnings.empty()) << reports::text_of(result->warnings.at(0));
 }
 
@@ -164,6 +153,47 @@ TEST(Recommend, NoiseLeavesItUndecidedAndSaysSo) {
   EXPECT_TRUE(recommend(interleaved_trials({kReplicas}, 1, 0.02), 0)->decided) << "nobody to tell it from";
 }
 
+TEST(Recommend, ADifferenceOfTwiceIsDecidedInFourRounds) {
+  const auto result = recommend(interleaved_trials({kReplicas, kSingle, kNaive}, 4, 0.05), 0);
+  EXPECT_TRUE(result->decided);
+  EXPECT_EQ(result->recommended.verdict, Verdict::fast);
+  EXPECT_FALSE(result->recommended.step_ci95_s) << "four rounds have no interval";
+  for (const BaselineResult& baseline : result->baselines) {
+    EXPECT_FALSE(baseline.step_ci95_s);
+    EXPECT_FALSE(baseline.speedup.ci95);
+    if (baseline.name == "data_parallel") continue;
+    EXPECT_NEAR(baseline.speedup.error_rate.value(), 2.0 / 70, 1e-9) << baseline.name;
+  }
+  EXPECT_TRUE(result->warnings.empty()) << reports::text_of(result->warnings.at(0));
+  const auto few = recommend(interleaved_trials({kReplicas, kSingle, kNaive}, 3, 0.05), 0);
+  EXPECT_EQ(few->recommended.verdict, Verdict::unknown);
+  EXPECT_TRUE(any_contains(few->warnings, "only 3 interleaved rounds"));
+}
+
+TEST(Recommend, LeadsWithWhatAUserHasWithoutIt) {
+  Contender all_cores = kSingle, channels_last = kSingle;
+  all_cores.name = "all_cores";
+  all_cores.plan.devices = {"cpu:0-1"};
+  all_cores.step_s = 1.5;
+  channels_last = all_cores;
+  channels_last.name = "all_cores_channels_last";
+  channels_last.plan.options.memory_format = MemoryFormat::channels_last;
+  channels_last.step_s = 1.3;
+  const auto names = [](const Recommendation& recommendation) {
+    std::vector<std::string> found;
+    for (const BaselineResult* baseline : leading_baselines(recommendation)) found.push_back(baseline->name);
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  const auto pipelined = recommend(interleaved_trials({kSingle, all_cores, channels_last, kNaive, kPipeline}, 12, 0.003), 0);
+  EXPECT_EQ(names(*pipelined), (Names{"all_cores_channels_last", "single_device"}));
+  const auto replicated = recommend(interleaved_trials({kSingle, all_cores, kReplicas, kNaive}, 12, 0.003), 0);
+  EXPECT_EQ(names(*replicated), (Names{"all_cores", "single_device"})) << "not the plan itself";
+  channels_last.step_s = 0.9;
+  const auto plain = recommend(interleaved_trials({kSingle, all_cores, channels_last, kReplicas}, 12, 0.003), 0);
+  EXPECT_EQ(names(*plain), (Names{"all_cores", "single_device", "data_parallel"}));
+}
+
 TEST(Recommend, SaysWhatDisturbedTheSeries) {
   std::vector<Trial> trials = interleaved_trials({kReplicas, kPipeline}, 20, 0.003);
   for (Trial& trial : trials)
@@ -196,7 +226,8 @@ TEST(Recommend, WrongPredictionsAreWarnedOf) {
   Contender surprising = kReplicas;
   surprising.predicted_s = 0.8;
   const auto result = recommend(interleaved_trials({surprising, kPipeline}, 20, 0.002), 0);
-  EXPECT_TRUE(any_contains(result->warnings, "off by 2"));
+  EXPECT_TRUE(any_contains(result->warnings, "off by -2")) << "predicted too little";
+  EXPECT_TRUE(any_contains(result->recommended.reasons, "(off by -2")) << "the same in every sentence";
   EXPECT_DOUBLE_EQ(result->recommended.predicted_step_s, 0.8);
   surprising.predicted_s = 0.95;
   EXPECT_FALSE(any_contains(recommend(interleaved_trials({surprising, kPipeline}, 20, 0.002), 0)->warnings, "off by"));

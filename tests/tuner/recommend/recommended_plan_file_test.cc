@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/plan_file.h"
 #include "profiler/base/sha256.h"
 #include "tests/support/tuner_fakes.h"
 #include "tuner/identity.h"
@@ -50,16 +51,23 @@ TEST(RecommendedPlanFile, HoldsWhatWasMeasuredAndTheStudy) {
   EXPECT_TRUE(file.alternatives.empty());
 }
 
-TEST(RecommendedPlanFile, SpeedupIsOverNaiveModelParallel) {
+TEST(RecommendedPlanFile, SpeedupIsOverTheBestUnpipelinedRun) {
   Recommendation recommendation;
   recommendation.recommended = measured_plan(testing::fake_plan(4, 8), 3, 1.5, 100);
-  recommendation.baselines.resize(2);
-  recommendation.baselines[0].name = "single_device";
-  recommendation.baselines[0].speedup.pairs = 10;
-  recommendation.baselines[1].name = "naive_model_parallel";
+  const auto add = [&](const std::string& name, const Plan& plan, double step_s) {
+    BaselineResult& baseline = recommendation.baselines.emplace_back();
+    baseline.name = name;
+    baseline.trial.plan = plan;
+    baseline.trial.plan_key = plan_key(plan);
+    baseline.step_s = step_s;
+  };
+  add("naive_model_parallel", testing::fake_plan(4, 1), 1.8);
+  add("single_device", testing::fake_plan(0, 1), 2);
   EXPECT_EQ(file_of(recommendation).measured->speedup_over, "") << "not measured in the same rounds";
-  recommendation.baselines[1].speedup.pairs = 10;
+  recommendation.baselines[0].speedup.pairs = 10;
   EXPECT_EQ(file_of(recommendation).measured->speedup_over, "naive_model_parallel");
+  recommendation.baselines[1].speedup.pairs = 10;
+  EXPECT_EQ(file_of(recommendation).measured->speedup_over, "single_device");
 }
 
 TEST(RecommendedPlanFile, AlternativesAreOtherPlansAndEachOnce) {

@@ -19,6 +19,9 @@ TEST(TrialTimes, BeforeTheFirstTrialOnlyStepsAreKnown) {
   EXPECT_DOUBLE_EQ(times.trial_s(0.5), 0.5 * (1 + 2));
   EXPECT_DOUBLE_EQ(times.series_s({0.5, 0.25}, 3), 0.75 * (1 + 3));
   EXPECT_DOUBLE_EQ(times.series_s({}, 3), 0);
+  const TrialTimes known(4);
+  EXPECT_DOUBLE_EQ(known.trial_s(0.5), 4 + 0.5 * (1 + 2)) << "or what the start of another worker took";
+  EXPECT_DOUBLE_EQ(known.least_trial_s(0.5), 4 + 0.5 * (1 + 1));
 }
 
 TEST(TrialTimes, ATrialHasAboutASecondOfTimedSteps) {
@@ -29,7 +32,7 @@ TEST(TrialTimes, ATrialHasAboutASecondOfTimedSteps) {
 }
 
 TEST(TrialTimes, WhatIsNotSpentInStepsIsTheWorkersMean) {
-  TrialTimes times;
+  TrialTimes times(100);
   times.note(measured(0.1, 9), 3);  // 10 steps with the warm-up: 2 s besides
   times.note(measured(0.2, 4), 5);  // 4 s besides
   times.note({.name = "candidate", .plan_key = "", .plan = {}, .prediction = {}, .outcome = TimedOut{}}, 30);

@@ -1,4 +1,5 @@
 // When tune ends, what it keeps, and what it does when it is started again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include "reports/render/recommendation_text.h"
 #include "tests/support/variants.h"
 #include "tests/tuner/recommend/tune_fixture.h"
+#include "tuner/finalists.h"
+#include "tuner/no_result.h"
 #include "tuner/search/trial_search.h"
 
 namespace mptune::tuner {
@@ -70,7 +73,7 @@ TEST_F(Tune, ResumeRunsNothingAgain) {
 
 TEST_F(Tune, ProfileOfTheStudyIsUsed) {
   build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
-  services_.measure = [this](double) {
+  services_.measure = [this](const PhaseTime&) {
     ++measured_;
     profiler::Recording recording;
     recording.profile = profile_;
@@ -82,23 +85,26 @@ TEST_F(Tune, ProfileOfTheStudyIsUsed) {
   EXPECT_EQ(measured_, 1);
 }
 
-TEST_F(Tune, TheModelIsCheckedOncePerStudyAndOneThatDiffersIsNotTuned) {
+TEST_F(Tune, TheModelIsCheckedUntilAllIsComparedAndOneThatDiffersIsNotTuned) {
   build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
   int checked = 0;
-  bool differs = true;
-  services_.check = [&](double budget_s) {
-    EXPECT_GT(budget_s, 0);
-    EXPECT_LT(budget_s, options_.budget_s / 4);
+  bool differs = true, had_time = false;
+  services_.check = [&](const PhaseTime& time) {
+    EXPECT_GT(time.share_s, 0);
+    EXPECT_LT(time.most_s, options_.budget_s / 2);
     ++checked;
-    now_ += budget_s;
+    now_ += time.share_s;
     if (differs) throw Error("the pieces differ", "layer drop", "see mptune check");
+    return had_time;
   };
   EXPECT_EQ(error_of_run().code(), ExitCode::usage);
   EXPECT_EQ(measured_, 0);
   differs = false;
   EXPECT_LE(run(Study::Open::resume).elapsed_s, options_.budget_s);
+  had_time = true;
   static_cast<void>(run(Study::Open::resume));
-  EXPECT_EQ(checked, 2);
+  static_cast<void>(run(Study::Open::resume));
+  EXPECT_EQ(checked, 3) << "what had no time is compared later, and nothing twice";
 }
 
 TEST_F(Tune, InterruptionLosesNothingThatFinished) {
@@ -157,17 +163,79 @@ TEST_F(Tune, NothingFitsIsInfeasible) {
   options_.space.whole_machine_memory_bytes = 1000;
   const Error error = error_of_run();
   EXPECT_EQ(error.code(), ExitCode::infeasible);
-  EXPECT_NE(std::string(error.what()).find("bytes more"), std::string::npos) << error.what();
+  EXPECT_NE(error.problem().find("bytes more"), std::string::npos) << error.problem();
 }
 
 TEST_F(Tune, BudgetSpentBeforeAFirstTrialIsNoResult) {
   build(half_second_machine(), {.memory_bytes = {}});
-  services_.measure = [this](double) {
+  services_.measure = [this](const PhaseTime&) {
     now_ += 1000;
     return profile_;
   };
   EXPECT_EQ(error_of_run().code(), ExitCode::no_result);
   EXPECT_EQ(runner_->runs, 0);
+}
+
+// No trial begins that can't end in time, and the budget that is named is enough.
+TEST_F(Tune, ABudgetTooSmallForATrialNamesOneThatDoes) {
+  for (const double start_s : {1.0, 4.0})
+    for (const double budget : {0.5, 1.0, 2.0, 4.0, 5.0}) {
+      build(half_second_machine(), {.seed = 1, .memory_bytes = {}}, start_s);
+      options_.budget_s = budget;
+      options_.worker_s = start_s;
+      const double began = now_;
+      testing::TemporaryFolder folder;
+      double enough_s = 0;
+      try {
+        Study study(folder / "s", Study::Open::create);
+        static_cast<void>(tune(options_, study, services_));
+        EXPECT_GT(runner_->runs, 0);
+        continue;
+      } catch (const BudgetTooSmall& error) {
+        EXPECT_EQ(error.code(), ExitCode::no_result);
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("a step of the fastest plan is predicted to take"));
+        enough_s = error.enough_s();
+      }
+      EXPECT_EQ(runner_->runs, 0);
+      EXPECT_LE(now_ - began, budget) << "it ends as soon as it knows";
+      EXPECT_GT(enough_s, budget);
+      options_.budget_s = enough_s;
+      Study study(folder / "s", Study::Open::resume);
+      const TuneResult result = tune(options_, study, services_);
+      EXPECT_GE(result.trials.size(), 2U) << start_s << ", " << budget;
+    }
+}
+
+TEST_F(Tune, WithoutTimeForAllBaselinesTheFastestAreTriedFirst) {
+  build(half_second_machine(), {.seed = 1, .memory_bytes = {}}, 2);
+  options_.budget_s = 14;
+  options_.worker_s = 2;
+  static_cast<void>(run());
+  ASSERT_FALSE(runner_->series_run.empty());
+  const double first_s = inner_->truth(runner_->series_run.front().entries.front().plan);
+  for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers))
+    EXPECT_LE(first_s, 1.2 * inner_->truth(baseline.plan)) << baseline.name;
+}
+
+// The machine gets so slow that the last series does not get to a step.
+TEST_F(Tune, AFinalWithoutAStepLeavesTheFastestTrialAsTheAnswer) {
+  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
+  runner_->after = [](const Series& series, std::vector<Trial>& trials) {
+    if (series.entries.size() > 1)
+      for (Trial& trial : trials) trial.outcome = Interrupted{.out_of_time = true};
+  };
+  const TuneResult first = run();
+  EXPECT_FALSE(first.recommendation.decided);
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (const Trial& trial : first.trials) {
+    EXPECT_FALSE(std::holds_alternative<Interrupted>(trial.outcome)) << "what was not measured is not stored";
+    fastest_s = std::min(fastest_s, measured_step(trial).value_or(fastest_s));
+  }
+  EXPECT_EQ(first.recommendation.recommended.step_s, fastest_s);
+  const std::string last = reports::text_of(first.recommendation.warnings.back());
+  EXPECT_NE(last.find("--resume"), std::string::npos) << last;
+  runner_->after = nullptr;
+  EXPECT_GT(run(Study::Open::resume).recommendation.baselines.size(), 2U);
 }
 
 TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
@@ -188,6 +256,30 @@ TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
   EXPECT_GT(runner_->series_run.back().entries.size(), 3U);
   EXPECT_TRUE(std::ranges::none_of(second.recommendation.warnings,
                                    [](const Warning& warning) { return std::holds_alternative<NoTimeToMeasure>(warning); }));
+}
+
+// The fourth trial hangs, so that little time is left for the last series: fewer plans then, but with the rounds of a verdict.
+TEST_F(Tune, AShortFinalHasVerdictsOnTheMostImportantPlans) {
+  std::set<std::size_t> finalists;
+  for (const double left_s : {4.0, 8.0, 10.0, 12.0, 14.0, 18.0, 25.0}) {
+    build(half_second_machine(), {.seed = 7, .noise = 0.01, .memory_bytes = {}});
+    services_.record = nullptr;
+    options_.budget_s = 60;
+    runner_->before = [this, hangs_until = now_ + options_.budget_s - left_s](const Series&) {
+      if (runner_->runs == 3) now_ = std::max(now_, hangs_until);
+    };
+    testing::TemporaryFolder folder;
+    Study study(folder / "s", Study::Open::create);
+    const TuneResult result = tune(options_, study, services_);
+    const std::vector<Series::Entry>& entries = runner_->series_run.back().entries;
+    finalists.insert(entries.size());
+    if (entries.size() < 3) continue;
+    for (const BaselineResult& baseline : result.recommendation.baselines) {
+      if (baseline.trial.plan_key == result.recommendation.recommended.trial.plan_key) continue;
+      EXPECT_GE(baseline.speedup.pairs, kLeastPairs) << baseline.name << " with " << left_s << " s left";
+    }
+  }
+  EXPECT_GE(finalists.size(), 3U) << "more time, more plans";
 }
 
 // Every look at the clock takes a second.

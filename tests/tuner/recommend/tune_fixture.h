@@ -31,9 +31,9 @@ class Tune : public ::testing::Test {
     runner_ = std::make_unique<testing::ClockedRunner>(*inner_, now_, start_s);
     options_.space = testing::fake_space(machine);
     options_.budget_s = 150;
-    services_.measure = [this](double budget_s) {
+    services_.measure = [this](const PhaseTime& time) {
       ++measured_;
-      now_ += budget_s;
+      now_ += time.share_s;
       return profile_;
     };
     services_.record = [this](const Plan&, const std::string& name) {

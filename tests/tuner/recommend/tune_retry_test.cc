@@ -101,7 +101,10 @@ TEST_F(Tune, AFinalThatLostAPlanIsRunAgain) {
 
 TEST_F(Tune, ABudgetSpentOnTheCheckEndsTheRunBeforeTheProfile) {
   build(half_second_machine(), {.memory_bytes = {}});
-  services_.check = [this](double) { now_ += 1000; };
+  services_.check = [this](const PhaseTime&) {
+    now_ += 1000;
+    return false;
+  };
   EXPECT_EQ(error_of_run().code(), ExitCode::no_result);
   EXPECT_EQ(measured_, 0);
   services_.check = nullptr;

@@ -106,10 +106,22 @@ struct Noting {
   std::optional<Pipeline> pipeline;
 };
 
-TEST(BehindDevices, TheHostWaitsOnceAStepForEach) {
+// A forward and a backward of each micro-batch: before each action but the first two the host waits for the one two before it, and at the
+// end for all.
+TEST(BehindDevices, TheHostStaysTwoActionsAhead) {
   Noting noting({3});
   noting.step_and_compare();
-  for (const auto& device : noting.devices) EXPECT_EQ(device->host_waits, 1);
+  for (std::size_t d = 0; d < noting.devices.size(); ++d) {
+    const int actions = static_cast<int>(noting.plan.actions[d].size());
+    EXPECT_EQ(actions, d == 0 ? 4 : 2);
+    EXPECT_EQ(noting.devices[d]->host_waits, actions - 2 + 1);
+  }
+}
+
+TEST(BehindDevices, TheHostStaysTwoForwardsAheadWhereItEvaluates) {
+  Noting noting({1, 1});
+  (void)noting.pipeline->evaluate(noting.batch.inputs, noting.batch.target);
+  for (const auto& device : noting.devices) EXPECT_GE(device->host_waits, 4 - 2);
 }
 
 TEST(BehindDevices, GradientsAreSummedAfterThoseWhoComputeThem) {

@@ -120,7 +120,7 @@ TEST(DirectLinks, ARankThatEndsIsNoticedWhileADeviceWaitsForItsTensors) {
       try {
         (void)pipeline.step(batch.inputs, batch.target);
       } catch (const Error& said) {
-        return said.what();
+        return said.problem();
       } catch (const RanksGivenUp&) {
         return "given up";
       }

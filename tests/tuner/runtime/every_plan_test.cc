@@ -213,7 +213,7 @@ TEST(EveryPlan, WhatIsImpossibleIsSaidSo) {
       (void)plan_of(choices, 6);
       possible[choices.schedule].insert(choices.microbatches);
     } catch (const Error& error) {
-      refused[std::string(error.what()) + "; " + error.remedy()].insert(text_of(choices));
+      refused[error.problem() + "; " + error.remedy()].insert(text_of(choices));
     }
   }
   for (const auto& [reason, plans] : refused) {

@@ -33,7 +33,7 @@ TEST(Pipeline, ALossThatIsNoNumberFailsTheStepAndTheNextOneWorks) {
       (void)pipeline.step(data, {});
       ADD_FAILURE() << "a loss of two numbers was taken";
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "the loss is a tensor of 2, not a number");
+      EXPECT_EQ(error.problem(), "the loss is a tensor of 2, not a number");
     }
     *mean = true;
     EXPECT_EQ(pipeline.step(data, {}).loss, expected);
@@ -152,7 +152,7 @@ TEST(LossOfSeveralOutputs, IsTheSumOfTheirLossesUnderEveryPlan) {
 TEST(LossOfSeveralOutputs, TellsHowManyThereAre) {
   const Plan plan = two_device_plans(4, 8, 4, false)[0];
   Pipeline pipeline(headed_model(Loss::from_name("mean_square:outputs=1,1,1,1")), plan, {}, shared_core_devices(plan));
-  EXPECT_STREQ(error_of([&] { (void)pipeline.step(at::ones({8, 8}), {}); }).what(), "the loss is of 4 outputs, the model has 3");
+  EXPECT_EQ(error_of([&] { (void)pipeline.step(at::ones({8, 8}), {}); }).problem(), "the loss is of 4 outputs, the model has 3");
   EXPECT_THROW((void)Loss::mse()({at::Tensor()}, at::ones({1})), Error);
 }
 
@@ -166,7 +166,7 @@ TEST(TokensThatDoNotCount, AreNotAll) {
     (void)pipeline.step(batch.inputs, batch.target);
     ADD_FAILURE() << "a mean over nothing";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no target of the batch counts");
+    EXPECT_EQ(error.problem(), "no target of the batch counts");
   }
   batch.target.fill_(1);
   EXPECT_GT(pipeline.step(batch.inputs, batch.target).loss, 0);

@@ -23,19 +23,6 @@ namespace {
 constexpr int kPrecisionBatch = 7;  // unequal micro-batches
 constexpr double kScale = 1024;
 
-struct ByHand {
-  explicit ByHand(at::ScalarType type) {
-    at::autocast::set_autocast_dtype(at::kCPU, type);
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~ByHand() {
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::set_autocast_cache_enabled(true);
-  }
-};
-
 bool equal_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   for (std::size_t i = 0; i < b.size(); ++i) {
     if (a[i].defined() != b[i].defined()) return false;
@@ -71,7 +58,7 @@ TEST_P(PrecisionTest, EveryScheduleEqualsTheLoopUnderAutocast) {
     for (const Plan& plan : plans_of(model.size(), precision)) {
       SCOPED_TRACE(std::string(text) + ", " + describe(plan));
       const auto under_autocast = [&](const std::function<at::Tensor()>& forward) {
-        const ByHand autocast(profiler::computed_type(precision));
+        const AutocastByHand autocast(at::kCPU, profiler::computed_type(precision));
         return forward();
       };
       const ReferenceStep reference = run_reference(load_model(text, input, 0).model, batch, plan.microbatch_sizes, under_autocast, kScale);

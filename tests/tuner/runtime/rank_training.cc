@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gpu_training.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -33,6 +34,10 @@ struct Trained {
   Tensors saved;
 };
 
+at::Tensor in_host_memory(const at::Tensor& tensor) {
+  return tensor.to(tensor.options().device(at::kCPU), false, true);
+}
+
 /// Three steps of Adam with clipped gradients, the last of a smaller batch, and an evaluation.
 Trained few_steps(Pipeline& pipeline, const Model& model, const Batch& batch) {
   Trained result;
@@ -47,12 +52,13 @@ Trained few_steps(Pipeline& pipeline, const Model& model, const Batch& batch) {
     result.numbers.push_back(pipeline.clip_gradients(0.5));
     for (const NamedTensor& named : pipeline.named_parameters())
       if (named.tensor.grad().defined())
-        result.tensors["gradient " + std::to_string(result.numbers.size()) + named.name] = named.tensor.grad().clone();
+        result.tensors["gradient " + std::to_string(result.numbers.size()) + named.name] = in_host_memory(named.tensor.grad());
     pipeline.update_with_next_step([&](int stage) { optimizers[as_index(stage)]->step(); });
   }
   result.outputs = pipeline.forward(batch.inputs);
-  for (const NamedTensor& named : pipeline.named_parameters()) result.tensors["parameter " + named.name] = named.tensor.detach().clone();
-  for (const NamedTensor& named : pipeline.named_buffers()) result.tensors["buffer " + named.name] = named.tensor.clone();
+  for (const NamedTensor& named : pipeline.named_parameters())
+    result.tensors["parameter " + named.name] = in_host_memory(named.tensor.detach());
+  for (const NamedTensor& named : pipeline.named_buffers()) result.tensors["buffer " + named.name] = in_host_memory(named.tensor);
   Model copy = copy_of(model);
   pipeline.copy_state_to(copy);
   for (const NamedTensor& named : copy.parameters()) result.saved.push_back(named.tensor.detach());
@@ -145,11 +151,36 @@ Plan with_sleeping_devices(Plan plan) {
   return plan;
 }
 
-/// Up to rounding of the largest number in `a`.
-void expect_close(const at::Tensor& a, const at::Tensor& b, const std::string& name) {
+/// Up to `rounding` of the largest number in `a`; 0: bit for bit.
+void expect_close(const at::Tensor& a, const at::Tensor& b, double rounding, const std::string& name) {
   if (a.numel() == 0) return;
   const at::Tensor far = (a - b).abs().to(at::kDouble), large = a.abs().to(at::kDouble);
-  EXPECT_LE(far.max().item<double>(), kRounding * (1 + large.max().item<double>())) << name;
+  EXPECT_LE(far.max().item<double>(), rounding * (1 + large.max().item<double>())) << name;
+}
+
+void expect_same_on_all(const std::vector<Trained>& of_rank) {
+  for (const Trained& own : of_rank) {
+    EXPECT_EQ(own.numbers, of_rank[0].numbers);
+    expect_equal(own.outputs, of_rank[0].outputs);
+    expect_equal(own.saved, of_rank[0].saved);
+  }
+}
+
+/// Also that ranks have the same bits of what several have.
+void expect_close(const Trained& expected, const std::vector<Trained>& of_rank, double rounding) {
+  expect_same_on_all(of_rank);
+  std::map<std::string, at::Tensor> all;
+  for (const Trained& own : of_rank)
+    for (const auto& [name, tensor] : own.tensors) EXPECT_TRUE(at::equal(all.emplace(name, tensor).first->second, tensor)) << name;
+  for (std::size_t i = 0; i < expected.numbers.size(); ++i)
+    EXPECT_NEAR(of_rank[0].numbers[i], expected.numbers[i], rounding * std::abs(expected.numbers[i])) << i;
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) expect_close(expected.outputs[i], of_rank[0].outputs.at(i), rounding, "output");
+  for (std::size_t i = 0; i < expected.saved.size(); ++i) expect_close(expected.saved[i], of_rank[0].saved.at(i), rounding, "saved");
+  EXPECT_EQ(all.size(), expected.tensors.size());
+  for (const auto& [name, tensor] : expected.tensors) {
+    ASSERT_TRUE(all.contains(name)) << name;
+    expect_close(tensor, all.at(name), rounding, name);
+  }
 }
 
 enum class Trains { every_rank, first_rank };
@@ -194,23 +225,15 @@ void expect_close_over_ranks(const Model& model, const Plan& plan, const std::ve
                              const profiler::GpuConnector* connector) {
   const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
   const Trained expected = on_one_process(model, plan, batch);
-  const std::vector<Trained> of_rank = over_ranks(model, on_ranks(plan, rank_of), batch, Reduce::all_reduce, connector);
-  std::map<std::string, at::Tensor> all;
-  for (const Trained& own : of_rank) {
-    EXPECT_EQ(own.numbers, of_rank[0].numbers);
-    expect_equal(own.outputs, of_rank[0].outputs);
-    expect_equal(own.saved, of_rank[0].saved);
-    for (const auto& [name, tensor] : own.tensors) EXPECT_TRUE(at::equal(all.emplace(name, tensor).first->second, tensor)) << name;
-  }
-  for (std::size_t i = 0; i < expected.numbers.size(); ++i)
-    EXPECT_NEAR(of_rank[0].numbers[i], expected.numbers[i], kRounding * std::abs(expected.numbers[i])) << i;
-  for (std::size_t i = 0; i < expected.outputs.size(); ++i) expect_close(expected.outputs[i], of_rank[0].outputs.at(i), "output");
-  for (std::size_t i = 0; i < expected.saved.size(); ++i) expect_close(expected.saved[i], of_rank[0].saved.at(i), "saved");
-  EXPECT_EQ(all.size(), expected.tensors.size());
-  for (const auto& [name, tensor] : expected.tensors) {
-    ASSERT_TRUE(all.contains(name)) << name;
-    expect_close(tensor, all.at(name), name);
-  }
+  expect_close(expected, over_ranks(model, on_ranks(plan, rank_of), batch, Reduce::all_reduce, connector), kRounding);
+}
+
+void expect_gpus_over_ranks(const Model& model, const Plan& plan, const std::vector<int>& rank_of, Reduce reduce) {
+  const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
+  Pipeline alone(copy_of(model), plan, {.seed = 5});
+  const Trained expected = few_steps(alone, model, batch);
+  const double rounding = gpus_round_as_one_thread() ? (reduce == Reduce::ordered ? 0 : kRounding) : kGpuTolerance;
+  expect_close(expected, over_ranks(model, on_ranks(plan, rank_of), batch, reduce, nullptr), rounding);
 }
 
 std::vector<RankChoices> replicated_choices() {

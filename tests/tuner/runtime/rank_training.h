@@ -47,6 +47,9 @@ void expect_equal_with_unlike_devices(const Model& model, const Plan& plan, cons
 void expect_close_over_ranks(const Model& model, const Plan& plan, const std::vector<int>& rank_of,
                              const profiler::GpuConnector* connector = nullptr);
 
+/// Against the same devices in one process: bit for bit where the order of sums is the same and GPUs round as one thread.
+void expect_gpus_over_ranks(const Model& model, const Plan& plan, const std::vector<int>& rank_of, Reduce reduce);
+
 /// Devices of other ranks are connected by `connector`.
 using RankCheck = void (*)(const Model&, const Plan&, const std::vector<int>& rank_of, const profiler::GpuConnector* connector);
 /// Every `stride`th possible plan, its devices divided over ranks in three ways.

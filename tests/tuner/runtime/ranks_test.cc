@@ -140,7 +140,7 @@ TEST(AllReduce, DevicesOfTwoKindsAreRefused) {
   plan.devices = {"0@cpu:" + std::to_string(available_cores().front()), "1@cuda:0"};
   ThreadRanks ranks(2);
   const Error said = error_of([&] { Pipeline pipeline(copy_of(model), plan, {.ranks = ranks.rank(0), .reduce = Reduce::all_reduce}); });
-  EXPECT_EQ(std::string(said.what()), "stage 0 is trained on devices that round differently: a CPU and a GPU");
+  EXPECT_EQ(said.problem(), "stage 0 is trained on devices that round differently: a CPU and a GPU");
   EXPECT_NE(said.remedy().find("--reduce ordered"), std::string::npos) << said.remedy();
 }
 
@@ -203,7 +203,7 @@ TEST(AllReduce, AFailureOnOneEndsThoseThatWaitForItsGradients) {
     Pipeline pipeline(copy_of(model), plan, {.ranks = group, .reduce = Reduce::all_reduce}, devices_on(plan, *group));
     const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
     const Error error = error_of([&] { (void)pipeline.step(batch.inputs, batch.target); });
-    EXPECT_EQ(std::string(error.what()), "the third forward fails");
+    EXPECT_EQ(error.problem(), "the third forward fails");
     EXPECT_EQ(error.where(), group->rank() == 1 ? "layer" : "rank 1, layer");
   });
 }
@@ -215,7 +215,7 @@ TEST(Ranks, AFailureOnOneEndsAllAndSaysWhy) {
     Pipeline pipeline(copy_of(model), plan, {.ranks = group}, devices_on(plan, *group));
     const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
     const Error error = error_of([&] { (void)pipeline.step(batch.inputs, batch.target); });
-    EXPECT_EQ(std::string(error.what()), "the third forward fails");
+    EXPECT_EQ(error.problem(), "the third forward fails");
     EXPECT_EQ(error.where(), group->rank() == 1 ? "layer" : "rank 1, layer");
     EXPECT_THROW((void)pipeline.step(batch.inputs, batch.target), std::exception) << "the ranks have given up";
   });
@@ -226,7 +226,7 @@ TEST(Ranks, APlanOfMoreRanksThanThereAreIsRefused) {
   Plan plan = *rank_plan({"1f1b", 2, 2, {}, false}, model.size());
   plan.devices = {"0@cpu:" + std::to_string(available_cores().front()), "1@cpu:0"};
   const Error said = error_of([&] { Pipeline pipeline(copy_of(model), plan); });
-  EXPECT_EQ(std::string(said.what()), "the plan names a device of rank 1, and there is 1 rank");
+  EXPECT_EQ(said.problem(), "the plan names a device of rank 1, and there is 1 rank");
   EXPECT_NE(said.remedy().find("--ranks 2"), std::string::npos) << said.remedy();
 }
 

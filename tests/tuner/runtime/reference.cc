@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 
@@ -49,6 +50,19 @@ ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<i
     if (model.layers()[layer].layer->has_batch_statistics()) model.layers()[layer].layer->commit_statistics(statistics[layer]);
   for (const NamedTensor& buffer : model.buffers()) step.buffers.push_back(buffer.tensor.clone());
   return step;
+}
+
+AutocastByHand::AutocastByHand(at::DeviceType device, at::ScalarType type)
+    : device_(device), before_(at::autocast::get_autocast_dtype(device)) {
+  at::autocast::set_autocast_dtype(device_, type);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+AutocastByHand::~AutocastByHand() {
+  at::autocast::set_autocast_enabled(device_, false);
+  at::autocast::set_autocast_dtype(device_, before_);
+  at::autocast::set_autocast_cache_enabled(true);
 }
 
 std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model) {

@@ -27,6 +27,19 @@ using RunForward = std::function<at::Tensor(const std::function<at::Tensor()>& f
 [[nodiscard]] ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes, const RunForward& run = nullptr,
                                           double scale = 1);
 
+/// Autocast of a test's own, so that the product's is compared with another.
+class AutocastByHand {
+ public:
+  AutocastByHand(at::DeviceType device, at::ScalarType type);
+  ~AutocastByHand();
+  AutocastByHand(const AutocastByHand&) = delete;
+  AutocastByHand& operator=(const AutocastByHand&) = delete;
+
+ private:
+  at::DeviceType device_;
+  at::ScalarType before_;
+};
+
 /// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas
 /// by index. Of a split backward, the order of the weight gradients counts for matrices, that of the input gradients for vectors.
 [[nodiscard]] std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model);

@@ -41,7 +41,7 @@ struct SweepResult {
   double mean_error = 0;
   double largest_error = 0;
   std::string worst;
-  double behind = 1;  // lower end of the interval of the choice's step over the fastest one's
+  double behind = 1;  // least ratio of the choice's step over the fastest one's in a round
   std::string fastest;
 
   [[nodiscard]] bool holds() const { return mean_error < 0.02 && largest_error < 0.05 && behind <= 1.01; }
@@ -71,7 +71,7 @@ SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   }
   const std::size_t fastest = testing::fastest_of(all);
   result.fastest = describe(all[fastest].plan);
-  if (fastest != choice) result.behind = paired_speedup(all[choice].step_s, all[fastest].step_s).ci95.low;
+  if (fastest != choice) result.behind = paired_speedup(all[choice].step_s, all[fastest].step_s).range.value_or(Interval{1, 1}).low;
   return result;
 }
 

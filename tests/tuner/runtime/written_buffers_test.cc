@@ -111,8 +111,8 @@ TEST_P(WrittenBuffersOf, ReplicasAreRefusedWithTheLayersName) {
       ADD_FAILURE() << "each replica saw its own micro-batches";
     } catch (const Error& error) {
       EXPECT_EQ(error.where(), "layer 1");
-      EXPECT_STREQ(error.what(),
-                   "its forward writes the buffer 1.running_mean, and every replica would see some of the micro-batches only");
+      EXPECT_EQ(error.problem(),
+                "its forward writes the buffer 1.running_mean, and every replica would see some of the micro-batches only");
     }
 }
 
@@ -132,7 +132,7 @@ TEST_P(WrittenBuffersOf, AnotherOrderOfMicrobatchesIsRefused) {
     (void)pipeline.step(batch.inputs, batch.target);
     ADD_FAILURE() << "micro-batch 1 came before micro-batch 0";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("micro-batch 0 comes after micro-batch 1"));
+    EXPECT_THAT(error.problem(), ::testing::HasSubstr("micro-batch 0 comes after micro-batch 1"));
   }
 }
 

@@ -1,50 +1,24 @@
+// What a study holds, and that it loses nothing.
 #include "tuner/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "planner/plan_file.h"
-#include "profiler/base/error.h"
-#include "tests/support/error_of.h"
-#include "tests/support/tuner_fakes.h"
-#include "tuner/study/study_files.h"
+#include "tests/tuner/study/studies.h"
 
 namespace mptune::tuner {
 namespace {
-
-namespace fs = std::filesystem;
-using Open = Study::Open;
-using testing::error_of;
-
-Error error_of(const std::string& folder, Open mode, bool force = false) {
-  return error_of([&] { Study study(folder, mode, force); });
-}
-
-Trial trial_with(const Outcome& outcome, int series = 0) {
-  Trial trial;
-  trial.series = series;
-  trial.name = "candidate";
-  trial.plan = testing::fake_plan(3, 4);
-  trial.plan_key = plan_key(trial.plan);
-  trial.outcome = outcome;
-  return trial;
-}
-
-Samples some_samples() {
-  Samples samples;
-  samples.values = {{1.0 / 3, 0, 1, 0.25}, {0.1 + 0.2, 1, 0, 1e6}, {5e-9, 2, 1, 2}};
-  return samples;
-}
 
 void expect_equal(const Trial& a, const Trial& b) {
   EXPECT_EQ(a.id, b.id);
@@ -54,23 +28,6 @@ void expect_equal(const Trial& a, const Trial& b) {
   EXPECT_EQ(a.plan, b.plan);
   EXPECT_EQ(a.prediction, b.prediction);
   EXPECT_EQ(a.outcome, b.outcome) << outcome_class(a.outcome);
-}
-
-// Runs `action` in a child; its exit code, or -signal.
-int in_child(const std::function<int()>& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    int code = 99;
-    try {
-      code = action();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "child: %s\n", error.what());
-    }
-    ::_exit(code);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 TEST(Study, EveryTrialComesBackExactly) {
@@ -171,7 +128,7 @@ TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
 
 TEST(Study, DamagedSummaryIsRefused) {
   for (const char* text : {"", "{", "[]", "{}", R"({"devices": 3})"})
-    EXPECT_THAT(error_of([&] { (void)summary_from_json(text, "s.study"); }).what(), ::testing::HasSubstr("damaged")) << text;
+    EXPECT_THAT(error_of([&] { (void)summary_from_json(text, "s.study"); }).problem(), ::testing::HasSubstr("damaged")) << text;
 }
 
 TEST(Study, ValuesAndNames) {
@@ -196,115 +153,8 @@ TEST(Study, ResumeNamesWhatDiffers) {
   study.set_identity(R"({"batch":32,"fingerprint":{"a":1},"model":"mlp"})");
   const Error error = error_of([&] { study.set_identity(R"({"model": "mlp", "batch": 64, "fingerprint": {"a": 2}})"); });
   EXPECT_EQ(error.code(), ExitCode::usage);
-  EXPECT_STREQ(error.what(), "the study was made with another batch, fingerprint");
+  EXPECT_EQ(error.problem(), "the study was made with another batch, fingerprint");
   EXPECT_EQ(error_of([&] { study.set_identity(R"({"model": "mlp", "batch": 32})"); }).code(), ExitCode::usage);
-}
-
-TEST(Study, ExistingAndForeignFoldersAreRefused) {
-  const testing::TemporaryFolder folder;
-  { Study study(folder / "s", Open::create); }
-  EXPECT_TRUE(Study::is_study(folder / "s"));
-  const Error exists = error_of(folder / "s", Open::create);
-  EXPECT_EQ(exists.code(), ExitCode::usage);
-  EXPECT_NE(exists.remedy().find("--resume"), std::string::npos);
-
-  fs::create_directories(folder / "foreign");
-  std::ofstream(folder / "foreign/thesis.tex") << "years of work";
-  for (const bool force : {false, true}) EXPECT_EQ(error_of(folder / "foreign", Open::create, force).code(), ExitCode::usage);
-  for (const Open mode : {Open::resume, Open::read}) {
-    EXPECT_EQ(error_of(folder / "foreign", mode).code(), ExitCode::usage);
-    EXPECT_EQ(error_of(folder / "nowhere", mode).code(), ExitCode::usage);
-  }
-  EXPECT_FALSE(fs::exists(folder / "nowhere"));
-  EXPECT_TRUE(fs::exists(folder / "foreign/thesis.tex"));
-  EXPECT_FALSE(fs::exists(folder / "foreign/study.lock"));
-  EXPECT_EQ(error_of(folder / "foreign/thesis.tex", Open::create).code(), ExitCode::usage);
-}
-
-TEST(Study, ForceReplacesAStudyAndNothingElse) {
-  const testing::TemporaryFolder folder;
-  {
-    Study study(folder / "s", Open::create);
-    Trial trial = trial_with(NonFinite{});
-    study.add(trial);
-    std::ofstream(study.trace_path("recommended")) << "old";
-    std::ofstream(study.plan_path()) << "old";
-    std::ofstream(study.failed_plan_path("0123456789ab")) << "old";
-    study.set_command("{}");
-    std::ofstream(folder / "s/notes.txt") << "mine";
-  }
-  EXPECT_EQ(Study(folder / "s", Open::read).command(), "{}");
-  EXPECT_TRUE(fs::exists(folder / "s/failed/0123456789ab.plan.json"));
-  Study study(folder / "s", Open::create, true);
-  EXPECT_TRUE(study.trials().empty());
-  EXPECT_FALSE(fs::exists(study.trace_path("recommended")));
-  EXPECT_FALSE(fs::exists(study.plan_path()));
-  EXPECT_TRUE(fs::is_empty(folder / "s/failed"));
-  EXPECT_EQ(study.command(), "");
-  EXPECT_TRUE(fs::exists(folder / "s/notes.txt"));
-}
-
-TEST(Study, ResumingACutOffCreationBeginsAnew) {
-  const testing::TemporaryFolder folder;
-  const std::vector<std::vector<std::string>> remains{{},
-                                                      {"study.lock"},
-                                                      {"study.lock", "study.sqlite"},
-                                                      {"study.sqlite", "study.sqlite-journal"},
-                                                      {"study.sqlite-wal", "study.sqlite-shm"}};
-  for (std::size_t i = 0; i < remains.size(); ++i) {
-    const std::string path = folder / std::to_string(i);
-    fs::create_directories(path);
-    for (const std::string& name : remains[i]) std::ofstream(path + "/" + name) << (name == "study.sqlite-wal" ? "log" : "");
-    Study study(path, Open::resume);
-    EXPECT_EQ(study.identity(), "");
-    EXPECT_TRUE(study.trials().empty()) << i;
-    EXPECT_TRUE(Study::is_study(path));
-  }
-  fs::create_directories(folder / "plans");
-  std::ofstream(folder / "plans/mine.plan.json") << "{}";
-  EXPECT_EQ(error_of(folder / "plans", Open::resume).code(), ExitCode::usage);
-  EXPECT_TRUE(fs::exists(folder / "plans/mine.plan.json"));
-}
-
-TEST(Study, CutOffCreationIsBegunAnew) {
-  const testing::TemporaryFolder folder;
-  fs::create_directories(folder / "s/traces");
-  std::ofstream(folder / "s/study.sqlite");
-  std::ofstream(folder / "s/study.lock");
-  Study study(folder / "s", Open::create);
-  EXPECT_TRUE(study.trials().empty());
-}
-
-TEST(Study, BusyStudyIsRefusedButReadable) {
-  const testing::TemporaryFolder folder;
-  Study study(folder / "s", Open::create);
-  Trial trial = trial_with(NonFinite{});
-  study.add(trial);
-  const int code = in_child([&] {
-    if (error_of(folder / "s", Open::resume).code() != ExitCode::usage) return 1;
-    if (error_of(folder / "s", Open::create, true).code() != ExitCode::usage) return 2;
-    return Study(folder / "s", Open::read).trials().size() == 1 ? 0 : 3;
-  });
-  EXPECT_EQ(code, 0);
-  EXPECT_EQ(study.trials().size(), 1u);
-}
-
-TEST(Study, NewerVersionAndDamageAreRefused) {
-  const testing::TemporaryFolder folder;
-  { Study study(folder / "s", Open::create); }
-  const std::string path = folder / "s/study.sqlite";
-  sqlite3* database = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
-  sqlite3_exec(database, "PRAGMA journal_mode = DELETE; PRAGMA user_version = 2;", nullptr, nullptr, nullptr);
-  sqlite3_close(database);
-  for (const Open mode : {Open::resume, Open::read}) {
-    const Error error = error_of(folder / "s", mode);
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_NE(std::string(error.what()).find("newer"), std::string::npos);
-  }
-  { Study study(folder / "t", Open::create); }
-  fs::resize_file(folder / "t/study.sqlite", 4096 + 100);
-  EXPECT_EQ(error_of([&] { static_cast<void>(Study(folder / "t", Open::read).trials()); }).code(), ExitCode::usage);
 }
 
 TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
@@ -337,23 +187,6 @@ TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
   }
 }
 
-TEST(Study, ReadOnlyFolderIsAUsageError) {
-  const testing::TemporaryFolder folder;
-  { Study study(folder / "s", Open::create); }
-  const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec |
-                         fs::perms::others_read | fs::perms::others_exec;
-  for (const char* name : {"", "/s", "/s/traces"}) fs::permissions(folder.path() + name, read_only);
-  const int code = in_child([&] {
-    // Root may write anywhere.
-    if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
-    if (error_of(folder / "new", Open::create).code() != ExitCode::usage) return 2;
-    if (error_of(folder / "s", Open::resume).code() != ExitCode::usage) return 3;
-    return Study(folder / "s", Open::read).trials().empty() ? 0 : 4;
-  });
-  EXPECT_EQ(code, 0);
-  for (const char* name : {"", "/s", "/s/traces"}) fs::permissions(folder.path() + name, fs::perms::owner_all);
-}
-
 TEST(Study, FullDiskIsAnEnvironmentErrorAndKeepsWhatWasThere) {
   const testing::TemporaryFolder folder;
   const int code = in_child([&] {
@@ -375,13 +208,6 @@ TEST(Study, FullDiskIsAnEnvironmentErrorAndKeepsWhatWasThere) {
   const auto trials = Study(folder / "s", Open::resume).trials();
   ASSERT_EQ(trials.size(), 1u);
   EXPECT_EQ(trials[0].outcome, Outcome(NonFinite{}));
-}
-
-TEST(Study, NetworkFileSystemsAreKnown) {
-  for (const long type : {0x6969L, 0x517BL, 0xFF534D42L, 0x0BD00BD0L, static_cast<long>(static_cast<int>(0xFF534D42))})
-    EXPECT_TRUE(is_network_file_system(type)) << type;
-  for (const long type : {0xEF53L, 0x01021994L, 0x58465342L, 0x9123683EL, 0x794C7630L}) EXPECT_FALSE(is_network_file_system(type)) << type;
-  EXPECT_FALSE(on_network_file_system("/proc"));
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ TEST_F(TrainingStateTest, WhatDoesNotFitChangesNothing) {
     TrainingState state = good;
     change(state);
     const Error error = error_of([&] { set_training_state(training.pipeline, training.all(), state); });
-    return error.what() + std::string(": ") + error.where();
+    return error.problem() + ": " + error.where();
   };
   const std::string first = good.parameters[0].name;
   EXPECT_EQ(refused([](TrainingState& s) { s.parameters.erase(s.parameters.begin()); }), "the state lacks a tensor of the model: " + first);
@@ -259,8 +259,8 @@ TEST_F(TrainingStateTest, WhatDoesNotFitChangesNothing) {
   EXPECT_EQ(refused([&](TrainingState& s) { s.optimizer[first]["momentum_buffer"] = at::ones(1); }),
             "the optimizer's state does not fit: this optimizer has no 'momentum_buffer': " + first);
   Training other(plan_of(kLayers, "1f1b", 2), maker<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.1)));
-  EXPECT_STREQ(error_of([&] { (void)training_state(other.pipeline, other.all()); }).what(), "the state of this optimizer can't be saved");
-  EXPECT_STREQ(error_of([&] { (void)training_state(training.pipeline, {}); }).what(), "0 optimizers for 2 stages");
+  EXPECT_EQ(error_of([&] { (void)training_state(other.pipeline, other.all()); }).problem(), "the state of this optimizer can't be saved");
+  EXPECT_EQ(error_of([&] { (void)training_state(training.pipeline, {}); }).problem(), "0 optimizers for 2 stages");
 }
 
 TEST_F(TrainingStateTest, TheNewestTwoCheckpointsStay) {
@@ -298,7 +298,7 @@ TEST_F(TrainingStateTest, DamagedCheckpointsAreRefused) {
   const auto with = [&](const std::string& what, const std::string& by) {
     return refusal_of_damaged(path("damaged"), [&](const std::string& at) { replace_in(at + "/checkpoint.json", what, by); });
   };
-  EXPECT_THAT(with("mptune.checkpoint", "other"), HasSubstr("the file is no checkpoint of mptune"));
+  EXPECT_THAT(with("mptune.checkpoint", "other"), HasSubstr("this is not a checkpoint of mptune"));
   EXPECT_THAT(with("\"version\": 1", "\"version\": 9"), HasSubstr("written by a newer version of mptune (format 9)"));
   EXPECT_THAT(with("\"steps\": 0", "\"steps\": -1"), HasSubstr("steps"));
   EXPECT_THAT(with("\"w\"", "\"v\""), HasSubstr("the checkpoint lacks the tensor 'v'"));

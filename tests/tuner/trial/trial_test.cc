@@ -112,5 +112,24 @@ TEST(SimulatedRunner, CapsBudgetAndLimitHold) {
   EXPECT_EQ(runner.run(series)[0].outcome, Outcome(TimedOut{1e-6}));
 }
 
+TEST(SimulatedRunner, NoStepBeginsAfterTheEnd) {
+  auto runner = runner_with({.memory_bytes = {}});
+  Series series = two_plans(100);
+  const double a_s = runner.truth(series.entries[0].plan), b_s = runner.truth(series.entries[1].plan);
+  for (const double ends_s : {0.0, 0.5 * a_s, a_s + 0.5 * b_s, 1.5 * a_s + b_s, 2.5 * (a_s + b_s), 7.5 * (a_s + b_s)}) {
+    series.ends_s = ends_s;
+    for (const Trial& trial : runner.run(series)) {
+      const auto* measured = std::get_if<Measured>(&trial.outcome);
+      if (measured == nullptr) {
+        EXPECT_EQ(trial.outcome, Outcome(Interrupted{.out_of_time = true}));
+        EXPECT_LT(ends_s, 2.5 * (a_s + b_s));
+        continue;
+      }
+      EXPECT_GE(ends_s, a_s + b_s) << "each plan warms up first";
+      for (const Sample& sample : measured->step_s.values) EXPECT_LT(sample.started, ends_s);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mptune::tuner

@@ -55,7 +55,7 @@ TEST_F(WorkerRequests, DescribeTakesParametersAndRefusesAnUnknownModel) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_NE((error.what() + error.where() + error.remedy()).find("resnet19"), std::string::npos);
+    EXPECT_NE((error.problem() + error.where() + error.remedy()).find("resnet19"), std::string::npos);
   }
 }
 
@@ -102,6 +102,12 @@ TEST_F(WorkerRequests, CheckTakesFewSamplesUnlessAskedAndLeavesOutWhatTimeDoesNo
   EXPECT_EQ(result.microbatch_sizes, (std::vector<int>{2, 2}));
   ASSERT_EQ(result.parts.size(), 3U);
   for (const tuner::CheckPart& part : result.parts) EXPECT_NE(part.left_out.find("time"), std::string::npos);
+  EXPECT_EQ(tuner::parts_without_time(result), (std::vector<std::string>{"again", "pieces", "microbatches"}));
+  forget();
+  request.budget_s = 1000;
+  request.started_s = tuner::monotonic_seconds() - 2000;
+  tuner::check(request, replies());
+  EXPECT_EQ(tuner::parts_without_time(all<tuner::Checked>().at(0).result).size(), 3U) << "loading the model counts, too";
 }
 
 TEST_F(WorkerRequests, RecordWritesATraceThatAddsUp) {

@@ -48,7 +48,7 @@ TEST(SeriesRanks, AnErrorOnOneRankIsAnErrorOnAll) {
     try {
       std::rethrow_exception(std::get<std::exception_ptr>(end));
     } catch (const Error& thrown) {
-      EXPECT_STREQ(thrown.what(), group->rank() == 1 ? "no such file" : "rank 1 has failed");
+      EXPECT_EQ(thrown.problem(), group->rank() == 1 ? "no such file" : "rank 1 has failed");
     }
   });
 }

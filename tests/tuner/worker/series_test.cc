@@ -85,6 +85,18 @@ TEST_F(RunSeries, CapOfADeviceIsOutOfMemoryThereAndTheOtherPlanRunsOn) {
   EXPECT_TRUE(std::holds_alternative<Measured>(run(setup, {plan})[0]));
 }
 
+TEST_F(RunSeries, AfterItsEndNoStepBegins) {
+  const TrainingSetup setup = setup_for("mlp:layers=4", 12);
+  SeriesRequest request{setup, {}, monotonic_seconds()};
+  for (const int microbatches : {3, 12}) request.series.entries.push_back({"candidate", plan_for(setup, 4, microbatches), {}});
+  request.series.ends_s = 0;
+  run_series(request, replies());
+  EXPECT_TRUE(all<StepStarted>().empty());
+  const auto finished = all<EntryFinished>();
+  ASSERT_EQ(finished.size(), 2U) << "each plan is answered for";
+  for (const EntryFinished& one : finished) EXPECT_TRUE(std::holds_alternative<Interrupted>(one.outcome)) << outcome_text(one.outcome);
+}
+
 TEST_F(RunSeries, LossThatIsNotFiniteEndsItsPlan) {
   TrainingSetup setup = setup_for("mlp", 8);
   setup.learning_rate = 1e30;
@@ -104,35 +116,79 @@ TEST_F(RunSeries, MicroBatchThatBatchNormRefusesIsInfeasible) {
   EXPECT_TRUE(std::holds_alternative<Measured>(outcomes[1])) << outcome_text(outcomes[1]);
 }
 
-TEST_F(RunSeries, SleepingDevicesTakeAtLeastWhatTheirProfileSays) {
-  profiler::Recording recording;
-  recording.profile = Profile{};
-  Profile& profile = *recording.profile;
+/// Three layers whose forward sleeps so long at each of the sizes of a micro-batch, and whose backward twice as long.
+Profile sleeping_layers(double forward_s, int batch, const std::vector<int>& sizes) {
+  Profile profile;
   profile.model = "mlp";
-  profile.batch = 4;
+  profile.batch = batch;
   DeviceClass sleeping;
   sleeping.name = "sleep";
   for (const char* name : {"a", "b", "c"}) {
-    LayerCost cost;
-    cost.samples = 1;
-    cost.forward = exactly(1e-3);
-    cost.backward = exactly(2e-3);
+    LayerCosts costs;
+    for (const int size : sizes) {
+      LayerCost cost;
+      cost.samples = size;
+      cost.forward = exactly(forward_s);
+      cost.backward = exactly(2 * forward_s);
+      costs.by_samples.push_back(cost);
+    }
     profile.layers.push_back({name, "", {}, 0, 0, 0, false});
-    sleeping.layers.push_back({{cost}});
+    sleeping.layers.push_back(costs);
   }
   profile.edges = {{0, 1, 64, 0, true}, {1, 2, 64, 0, true}};
   profile.classes = {sleeping};
   for (const char* name : {"sleep:0", "sleep:1", "sleep:2"}) profile.devices.push_back({name, 0, 0});
-  profiler::write_recording(recording, path("profile.sqlite"), false);
+  return profile;
+}
 
-  TrainingSetup setup = setup_for("mlp", 4);
-  setup.devices = {"sleep:0", "sleep:1", "sleep:2"};
-  setup.sleep_profile = path("profile.sqlite");
+class RunSleepingSeries : public RunSeries {
+ protected:
+  TrainingSetup setup_of(const Profile& profile, int devices) {
+    profiler::Recording recording;
+    recording.profile = profile;
+    profiler::write_recording(recording, path("profile.sqlite"), false);
+    TrainingSetup setup = setup_for("mlp", profile.batch);
+    setup.devices.clear();
+    for (int d = 0; d < devices; ++d) setup.devices.push_back(profile.devices.at(as_index(d)).name);
+    setup.sleep_profile = path("profile.sqlite");
+    return setup;
+  }
+};
+
+TEST_F(RunSleepingSeries, StepsTakeAtLeastWhatTheProfileSays) {
+  const TrainingSetup setup = setup_of(sleeping_layers(1e-3, 4, {1}), 3);
   const auto outcomes = run(setup, {plan_for(setup, 3, 1, "gpipe")});
   const auto* measured = std::get_if<Measured>(&outcomes[0]);
   ASSERT_NE(measured, nullptr) << outcome_text(outcomes[0]);
   // K stages of equal length and m micro-batches: (m + K - 1) (f + b).
   for (const Sample& sample : measured->step_s.values) EXPECT_GE(sample.value, (4 + 3 - 1) * 3e-3 - 1e-6);
+}
+
+// A micro-batch sleeps as long whatever its size, so five of one sample take five times as long as one of five.
+TEST_F(RunSleepingSeries, APlanFarBehindLeavesAndTheOthersGoOn) {
+  const TrainingSetup setup = setup_of(sleeping_layers(3e-3, 5, {1, 5}), 1);
+  constexpr int kSlow = 1;
+  SeriesRequest request{setup, {}, monotonic_seconds()};
+  for (const int split_size : {5, 1, 5}) request.series.entries.push_back({"candidate", plan_for(setup, 3, split_size, "gpipe"), {}});
+  request.series.rounds = 9;
+  request.series.least_rounds = 6;
+  std::vector<int> steps(3, 0), steps_at_first_end;
+  std::vector<int> ended;  // entries, in order
+  run_series(request, [&](const Reply& reply) {
+    if (const auto* step = std::get_if<StepTimed>(&reply)) ++steps.at(as_index(step->entry));
+    const auto* finished = std::get_if<EntryFinished>(&reply);
+    if (finished == nullptr) return;
+    EXPECT_TRUE(std::holds_alternative<Measured>(finished->outcome)) << outcome_text(finished->outcome);
+    if (ended.empty()) steps_at_first_end = steps;
+    ended.push_back(finished->entry);
+  });
+  ASSERT_EQ(ended.size(), 3U) << "each plan is answered for once";
+  EXPECT_EQ(ended[0], kSlow);
+  EXPECT_EQ(steps[kSlow], steps_at_first_end[kSlow]) << "it has no step after its end";
+  for (const std::size_t fast : {0U, 2U}) {
+    EXPECT_GT(steps[fast], steps_at_first_end[fast]) << "the series goes on";
+    EXPECT_GT(steps[fast], steps[kSlow]);
+  }
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ TEST_F(CuptiCollectorTest, SettingAClockDropsAllEvents) {
 TEST_F(CuptiCollectorTest, WithoutAClockThereIsNoRecording) {
   fake_.has_clock = false;
   profiler::CuptiCollector collector({}, &api_);
-  EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("clock"));
+  EXPECT_THAT(error_of([&] { collector.start(); }).problem(), HasSubstr("clock"));
   EXPECT_FALSE(fake_.subscribed);
   fake_.has_clock = true;
   collector.start();
@@ -278,7 +278,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatAlreadyRecords) {
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.where(), "CUPTI for Nsight Systems");
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_THAT(error.what(), HasSubstr("another tool"));
+  EXPECT_THAT(error.problem(), HasSubstr("another tool"));
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(collector.push(1));
   EXPECT_EQ(registered.callbacks, callbacks) << "its buffers would be stolen";
@@ -287,7 +287,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatAlreadyRecords) {
 TEST_F(CuptiCollectorTest, DisablesEverythingIfAKindIsRefused) {
   fake_.refused_kind = CUPTI_ACTIVITY_KIND_MARKER;
   profiler::CuptiCollector collector({}, &api_);
-  EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
+  EXPECT_THAT(error_of([&] { collector.start(); }).problem(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(fake_.subscribed);
   EXPECT_FALSE(collector.push(1));
@@ -345,7 +345,7 @@ TEST(CuptiWithoutDriver, IsAnErrorThatNamesTheDriver) {
   profiler::CuptiCollector collector({});
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_THAT(error.what(), HasSubstr("no CUDA driver"));
+  EXPECT_THAT(error.problem(), HasSubstr("no CUDA driver"));
   EXPECT_THAT(error.remedy(), HasSubstr("driver"));
 }
 
@@ -356,7 +356,7 @@ TEST(CuptiWithoutDriver, RealSubscriptionIsRefusedWithAReason) {
   profiler::CuptiCollector collector({}, &profiler::cupti_api());
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_THAT(error.what(), HasSubstr("CUPTI_ERROR_UNKNOWN"));
+  EXPECT_THAT(error.problem(), HasSubstr("CUPTI_ERROR_UNKNOWN"));
 }
 
 TEST(CuptiBuffers, HandsOutZeroedBuffersAndTakesThemBack) {

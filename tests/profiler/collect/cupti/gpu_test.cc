@@ -36,17 +36,21 @@ class Gpu {
     check(call<decltype(&cuDevicePrimaryCtxRetain)>(NAME_OF(cuDevicePrimaryCtxRetain), &context_, 0));
     check(call<decltype(&cuCtxSetCurrent)>(NAME_OF(cuCtxSetCurrent), context_));
     for (CUstream& stream : streams_) check(call<decltype(&cuStreamCreate)>(NAME_OF(cuStreamCreate), &stream, CU_STREAM_NON_BLOCKING));
-    check(call<decltype(&cuEventCreate)>(NAME_OF(cuEventCreate), &event_, CU_EVENT_DISABLE_TIMING));
+    for (CUevent& event : events_) check(call<decltype(&cuEventCreate)>(NAME_OF(cuEventCreate), &event, CU_EVENT_DISABLE_TIMING));
     check(call<decltype(&cuMemAlloc)>(NAME_OF(cuMemAlloc), &memory_, 2 * kBytes));
     found = true;
   }
 
-  /// A memset on the first stream, a copy on the second that waits for it.
+  /// A memset on the first stream, a copy on the second that waits for it. The next memset waits for the copy, which reads what it
+  /// overwrites.
   void work() {
+    if (worked_) check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams_[0], events_[1], 0U));
+    worked_ = true;
     check(call<decltype(&cuMemsetD8Async)>(NAME_OF(cuMemsetD8Async), memory_, std::uint8_t{1}, kBytes, streams_[0]));
-    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), event_, streams_[0]));
-    check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams_[1], event_, 0U));
+    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), events_[0], streams_[0]));
+    check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams_[1], events_[0], 0U));
     check(call<decltype(&cuMemcpyDtoDAsync)>(NAME_OF(cuMemcpyDtoDAsync), memory_ + kBytes, memory_, kBytes, streams_[1]));
+    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), events_[1], streams_[1]));
   }
   void synchronize() { check(call<decltype(&cuCtxSynchronize)>(NAME_OF(cuCtxSynchronize))); }
 
@@ -63,7 +67,8 @@ class Gpu {
   void* library_;
   CUcontext context_ = nullptr;
   std::array<CUstream, 2> streams_{};
-  CUevent event_ = nullptr;
+  std::array<CUevent, 2> events_{};
+  bool worked_ = false;
   CUdeviceptr memory_ = 0;
 };
 

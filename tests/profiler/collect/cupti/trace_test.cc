@@ -250,6 +250,16 @@ TEST(CuptiTrace, WaitsJoinTheLastWorkBeforeAndTheFirstAfter) {
               UnorderedElementsAre(std::pair("a1", "a2"), std::pair("a2", "a3"), std::pair("b1", "b2"), std::pair("b2", "b3")));
 }
 
+// Two threads use stream 7 at one time: the call of a2 began before that of the event's record, but came to the stream after it.
+TEST(CuptiTrace, WorkThatStillRanWasNotWaitedFor) {
+  for (const auto& [end, producer] : {std::pair(170'000U, "a2"), {170'001U, "a1"}}) {
+    HandBuffer buffer;
+    buffer.add(kernel({100, 110, 1, 0, 1, 7}, "a1")).add(kernel({110, end, 2, 0, 1, 7}, "a2")).add(event_record(3, 50, 1, 7));
+    buffer.add(stream_wait(4, 50, 2, 9)).add(kernel({120'000, 130'000, 5, 1, 2, 9}, "b"));
+    EXPECT_THAT(edges_of(trace_of(buffer), EdgeKind::event_wait), UnorderedElementsAre(std::pair(producer, "b"))) << end;
+  }
+}
+
 TEST(CuptiTrace, WaitsPassThroughStreamsWithoutWork) {
   HandBuffer buffer;
   buffer.add(kernel({100, 110, 1, 0, 1, 7}, "a")).add(event_record(2, 50, 1, 7));

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   try {
     return mptune::profiler::compare(argv[1], argv[2], argc > 3 ? argv[3] : "useful");
   } catch (const mptune::Error& error) {
-    std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+    std::fprintf(stderr, "%s\n", error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }

@@ -1,0 +1,21 @@
+#include "profiler/analyze/class_sizes.h"
+
+#include <algorithm>
+
+namespace mptune::profiler {
+
+std::vector<ClassSizes> class_sizes(const Profile& profile) {
+  std::vector<ClassSizes> all;
+  for (const DeviceClass& device_class : profile.classes) {
+    if (device_class.variant.replaces_slow_kernels || device_class.layers.empty()) continue;
+    ClassSizes& sizes = all.emplace_back();
+    sizes.name = device_class.name;
+    sizes.variant = device_class.variant;
+    for (const LayerCost& cost : device_class.layers.front().by_samples) sizes.samples.push_back(cost.samples);
+    std::ranges::sort(sizes.samples);
+    sizes.extrapolated = !sizes.samples.empty() && sizes.samples.back() < profile.batch;
+  }
+  return all;
+}
+
+}  // namespace mptune::profiler

@@ -1,0 +1,191 @@
+#include "profiler/ranks/pipeline_ranges.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/ranks/joined_edges.h"
+#include "profiler/trace/settle.h"
+#include "profiler/trace/trace_builder.h"
+
+namespace mptune::profiler {
+namespace {
+
+constexpr std::string_view kDecimal = "0123456789";
+
+// A number that fits; nothing for other text.
+std::optional<int> whole_number(std::string_view text) {
+  if (text.empty() || text.find_first_not_of(kDecimal) != std::string_view::npos) return std::nullopt;
+  const auto number = integer(text);
+  return number && *number < std::numeric_limits<int>::max() ? std::optional(static_cast<int>(*number)) : std::nullopt;
+}
+
+// "1F3".
+std::optional<PipelineRange> schedule_action(std::string_view text) {
+  constexpr std::string_view kLetters = "FBIW";
+  constexpr std::array kKinds{EventKind::forward, EventKind::backward, EventKind::backward_input, EventKind::backward_weight};
+  const std::size_t at = text.find_first_not_of(kDecimal);
+  const std::size_t letter = at == std::string_view::npos ? at : kLetters.find(text[at]);
+  if (letter == std::string_view::npos) return std::nullopt;
+  const auto stage = whole_number(text.substr(0, at)), microbatch = whole_number(text.substr(at + 1));
+  if (!stage || !microbatch) return std::nullopt;
+  return PipelineRange{kKinds[letter], *stage, *microbatch};
+}
+
+std::optional<PipelineRange> named_step(std::string_view name) {
+  if (const std::size_t path = name.find_last_of("./"); path != std::string_view::npos) name.remove_prefix(path + 1);
+  std::string plain;
+  for (const char letter : name) plain += letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  if (plain == "forward_step" || plain == "forward_compute") return PipelineRange{.kind = EventKind::forward};
+  if (plain == "backward_step" || plain == "backward_compute") return PipelineRange{.kind = EventKind::backward};
+  return std::nullopt;
+}
+
+/// A range on a device, with its step.
+struct DeviceRange {
+  Nanoseconds start{0};
+  Nanoseconds end{0};
+  int step = 0;
+  PipelineRange range;
+};
+
+using RangesOfDevices = std::map<int, std::vector<DeviceRange>>;
+
+// By device: where its own steps begin. The common steps of several ranks begin when the first of them does.
+std::map<int, std::vector<Nanoseconds>> step_starts(const Trace& trace) {
+  std::map<int, std::vector<Nanoseconds>> starts;
+  for (const Event& range : trace.ranges)
+    if (range.kind == EventKind::step) starts[range.device].push_back(range.start);
+  for (auto& [device, times] : starts) std::ranges::sort(times);
+  return starts;
+}
+
+// The how many-th step of its device; -1: before the first.
+int step_of_range(const Trace& trace, const std::map<int, std::vector<Nanoseconds>>& starts, const Event& range) {
+  const auto own = starts.find(range.device);
+  if (own == starts.end()) return trace.steps.empty() ? 0 : step_at(trace.steps, range.start);
+  return static_cast<int>(std::ranges::upper_bound(own->second, range.start) - own->second.begin()) - 1;
+}
+
+RangesOfDevices outer_ranges(const Trace& trace) {
+  RangesOfDevices devices;
+  const std::map<int, std::vector<Nanoseconds>> starts = step_starts(trace);
+  for (const Event& event : trace.ranges) {
+    const auto range = event.device < 0 ? std::nullopt : pipeline_range_of(trace.names[as_index(event.name)]);
+    if (range) devices[event.device].push_back({event.start, event.end(), step_of_range(trace, starts, event), *range});
+  }
+  for (auto& [device, ranges] : devices) {
+    std::ranges::stable_sort(ranges, {}, [](const DeviceRange& range) { return std::pair(range.start, -range.end); });
+    Nanoseconds end = Nanoseconds::min();
+    std::erase_if(ranges, [&](const DeviceRange& range) { return range.start < end || (end = range.end, false); });
+  }
+  return devices;
+}
+
+void number_ranges(RangesOfDevices& devices) {
+  for (auto& [device, ranges] : devices) {
+    std::map<std::pair<int, EventKind>, int> next;
+    for (DeviceRange& one : ranges)
+      if (int& number = next[{one.step, one.range.kind}]; one.range.microbatch < 0 && one.range.kind != EventKind::optimizer)
+        one.range.microbatch = number++;
+  }
+}
+
+// Forwards before the first backward in the first step that has both; 0: there is none.
+int warm_up(const std::vector<DeviceRange>& ranges) {
+  std::map<int, std::pair<int, bool>> steps;  // forwards, and whether a backward came
+  for (const DeviceRange& one : ranges) {
+    auto& [forwards, ended] = steps[one.step];
+    if (one.range.kind == EventKind::forward && !ended) ++forwards;
+    if (one.range.kind == EventKind::backward || one.range.kind == EventKind::backward_input) ended = true;
+  }
+  for (const auto& [step, counted] : steps)
+    if (step >= 0 && counted.first > 0 && counted.second) return counted.first;
+  return 0;
+}
+
+bool knows_stages(const Trace& trace) {
+  return std::ranges::any_of(trace.tags, [](const Tag& tag) { return tag.stage > 0; });
+}
+
+/// Stage and replica by device; empty: not known.
+std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const RangesOfDevices& devices) {
+  std::map<int, std::vector<int>> with;  // devices by warm-up
+  for (const auto& [device, ranges] : devices) with[warm_up(ranges)].push_back(device);
+  if (knows_stages(trace) || devices.size() != trace.devices.size() || with.size() < 2 || with.contains(0)) return {};
+  const auto stages = static_cast<int>(with.size());
+  const auto& [least, last] = *with.begin();
+  if (with.rbegin()->first != least + stages - 1) return {};
+  std::map<int, std::pair<int, int>> places;
+  for (const auto& [forwards, members] : with) {
+    if (members.size() != last.size()) return {};
+    for (std::size_t replica = 0; replica < members.size(); ++replica)
+      places[members[replica]] = {least + stages - 1 - forwards, static_cast<int>(replica)};
+  }
+  return places;
+}
+
+// Where ranges name stages, devices with the same stage are its replicas.
+std::map<std::pair<int, int>, int> replicas_of_named(const RangesOfDevices& devices) {
+  std::map<int, int> count;
+  std::map<std::pair<int, int>, int> replicas;  // by device and stage
+  for (const auto& [device, ranges] : devices)
+    for (const DeviceRange& one : ranges)
+      if (one.range.stage >= 0 && replicas.try_emplace({device, one.range.stage}, count[one.range.stage]).second) ++count[one.range.stage];
+  return replicas;
+}
+
+const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds time) {
+  const auto after = std::ranges::partition_point(ranges, [&](const DeviceRange& range) { return range.start <= time; });
+  return after == ranges.begin() || std::prev(after)->end <= time ? nullptr : &*std::prev(after);
+}
+
+}  // namespace
+
+std::optional<PipelineRange> pipeline_range_of(const std::string& name) {
+  constexpr std::string_view kSchedule = "PP:", kForward = "Forward ", kBackward = "Backward ", kOptimizer = "Optimizer.step#";
+  const std::string_view text = name;
+  if (text.starts_with(kSchedule)) return schedule_action(text.substr(kSchedule.size()));
+  if (text.starts_with(kOptimizer)) return PipelineRange{.kind = EventKind::optimizer};
+  for (const auto& [begin, kind] : {std::pair(kForward, EventKind::forward), std::pair(kBackward, EventKind::backward)})
+    if (const auto number = text.starts_with(begin) ? whole_number(text.substr(begin.size())) : std::nullopt)
+      return PipelineRange{kind, -1, *number};
+  return named_step(text);
+}
+
+void tag_pipeline_ranges(Trace& trace) {
+  RangesOfDevices devices = outer_ranges(trace);
+  if (devices.empty()) return;
+  number_ranges(devices);
+  const auto stages = stages_by_warm_up(trace, devices);
+  const auto replicas = replicas_of_named(devices);
+  std::vector<Nanoseconds> called(trace.events.size(), Nanoseconds::min());
+  for (const Launch& launch : trace.launches)
+    if (launch.event >= 0) called[as_index(launch.event)] = launch.start;
+  TraceBuilder builder(trace);
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    Event& event = trace.events[i];
+    const auto found = devices.find(event.device);
+    if (event.tag < 0 || found == devices.end()) continue;
+    Tag tag = trace.tags[as_index(event.tag)];
+    if (const auto place = stages.find(event.device); place != stages.end()) std::tie(tag.stage, tag.replica) = place->second;
+    const DeviceRange* within = range_at(found->second, called[i]);
+    if (computes(event)) tag.microbatch = within == nullptr ? -1 : within->range.microbatch;
+    if (within != nullptr && within->range.stage >= 0) {
+      tag.stage = within->range.stage;
+      tag.replica = replicas.at({event.device, tag.stage});
+    }
+    if (within != nullptr && event.kind == EventKind::kernel) event.kind = within->range.kind;
+    event.tag = builder.tag(tag);
+  }
+}
+
+}  // namespace mptune::profiler

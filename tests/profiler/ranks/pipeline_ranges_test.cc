@@ -1,0 +1,118 @@
+#include "profiler/ranks/pipeline_ranges.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <random>
+
+#include "profiler/base/index.h"
+#include "profiler/ranks/merge_ranks.h"
+#include "profiler/store/tables.h"
+
+namespace mptune::profiler {
+namespace {
+
+TEST(PipelineRange, NamesOfPrograms) {
+  EXPECT_EQ(pipeline_range_of("PP:1F3"), (PipelineRange{EventKind::forward, 1, 3}));
+  EXPECT_EQ(pipeline_range_of("PP:12B0"), (PipelineRange{EventKind::backward, 12, 0}));
+  EXPECT_EQ(pipeline_range_of("PP:0I7"), (PipelineRange{EventKind::backward_input, 0, 7}));
+  EXPECT_EQ(pipeline_range_of("PP:0W7"), (PipelineRange{EventKind::backward_weight, 0, 7}));
+  EXPECT_EQ(pipeline_range_of("Forward 4"), (PipelineRange{EventKind::forward, -1, 4}));
+  EXPECT_EQ(pipeline_range_of("Backward 0"), (PipelineRange{EventKind::backward, -1, 0}));
+  for (const char* name : {"forward_step", "forward-compute", "megatron.core.pipeline_parallel.schedules.forward_step"})
+    EXPECT_EQ(pipeline_range_of(name), PipelineRange{.kind = EventKind::forward}) << name;
+  EXPECT_EQ(pipeline_range_of("megatron/backward_step"), PipelineRange{.kind = EventKind::backward});
+  EXPECT_EQ(pipeline_range_of("Optimizer.step#AdamW.step"), PipelineRange{.kind = EventKind::optimizer});
+  for (const char* name :
+       {"PP:1SEND_F3", "PP:1UNSHARD", "PP:F3", "PP:1F", "PP:", "Forward Linear", "Forward", "forward_step_helper", "", "PP:1F99999999999"})
+    EXPECT_FALSE(pipeline_range_of(name)) << name;
+}
+
+/// Ranks of 1F1B with `stages` stages and `microbatches`, two steps; kernels of the backward are launched by another thread.
+std::vector<RankRecording> one_f_one_b(int stages, int replicas, int microbatches, bool named, std::mt19937& random) {
+  std::vector<RankRecording> recordings;
+  for (int rank = 0; rank < stages * replicas; ++rank) {
+    const int stage = rank / replicas;
+    RankRecording recording;
+    recording.rank = rank;
+    recording.file = "r" + std::to_string(rank);
+    Trace& trace = recording.trace;
+    trace.devices.push_back({.name = "cuda:0", .description = "CUDA device"});
+    trace.threads = {"main", "autograd"};
+    trace.started_utc_ns = 1'700'000'000'000'000'000;
+    const auto name = [&](const std::string& text) {
+      trace.names.push_back(text);
+      return static_cast<std::int32_t>(trace.names.size()) - 1;
+    };
+    std::int64_t now = 0;
+    for (int step = 0; step < 2; ++step) {
+      const std::int64_t begin = now;
+      std::vector<std::pair<bool, int>> order;  // backward?, micro-batch
+      int forwards = 0;
+      const int warm = std::min(microbatches, stages - stage);
+      while (forwards < warm) order.emplace_back(false, forwards++);
+      for (int backward = 0; backward < microbatches; ++backward) {
+        order.emplace_back(true, backward);
+        if (forwards < microbatches) order.emplace_back(false, forwards++);
+      }
+      for (const auto& [backward, microbatch] : order) {
+        const std::string text = named      ? "PP:" + std::to_string(stage) + (backward ? "B" : "F") + std::to_string(microbatch)
+                                 : backward ? "backward_step"
+                                            : "megatron.core.schedules.forward_step";
+        const std::int64_t length = 1000 + static_cast<std::int64_t>(random() % 500);
+        trace.ranges.push_back(
+            {.start = Nanoseconds{now}, .duration = Nanoseconds{length}, .name = name(text), .device = 0, .kind = EventKind::action});
+        trace.events.push_back({.start = Nanoseconds{now + 900},
+                                .duration = Nanoseconds{length - 400},
+                                .name = name(std::string(backward ? "b" : "f") + std::to_string(microbatch)),
+                                .kind = EventKind::kernel});
+        const auto event = static_cast<int>(trace.events.size()) - 1;
+        trace.launches.push_back({event, backward ? 1 : 0, -1, Nanoseconds{now + 100}, Nanoseconds{now + 110}, event + 1});
+        now += length;
+      }
+      now += 1000;
+      trace.ranges.push_back({.start = Nanoseconds{begin},
+                              .duration = Nanoseconds{now - begin},
+                              .name = name("ProfilerStep#"),
+                              .device = 0,
+                              .kind = EventKind::step});
+      trace.steps.push_back({step, Nanoseconds{begin}, Nanoseconds{now}});
+    }
+    recordings.push_back(recording);
+  }
+  return recordings;
+}
+
+TEST(PipelineRanges, GiveStageAndMicrobatchOfAJob) {
+  std::mt19937 random(7);
+  for (const bool named : {true, false})
+    for (int stages : {2, 3, 4})
+      for (int replicas : {1, 2}) {
+        const MergedRanks merged = merge_ranks(one_f_one_b(stages, replicas, 6, named, random));
+        ASSERT_EQ(inconsistency(merged.trace), "");
+        for (const Event& event : merged.trace.events) {
+          const Tag& tag = merged.trace.tags[as_index(event.tag)];
+          const std::string& name = merged.trace.names[as_index(event.name)];
+          EXPECT_EQ(tag.stage, event.device / replicas) << named << stages << replicas;
+          EXPECT_EQ(tag.replica, event.device % replicas);
+          EXPECT_EQ(event.kind, name[0] == 'f' ? EventKind::forward : EventKind::backward);
+          EXPECT_EQ(std::to_string(tag.microbatch), name.substr(1));
+        }
+      }
+}
+
+// As many forwards on all ranks: gradient accumulation, or GPipe. The stage is not known.
+TEST(PipelineRanges, EqualWarmUpsSayNoStage) {
+  std::mt19937 random(8);
+  std::vector<RankRecording> recordings = one_f_one_b(1, 1, 4, false, random);
+  recordings.push_back(recordings[0]);
+  recordings[1].rank = 1;
+  const MergedRanks merged = merge_ranks(recordings);
+  for (const Event& event : merged.trace.events) {
+    EXPECT_EQ(merged.trace.tags[as_index(event.tag)].stage, 0);
+    EXPECT_EQ(merged.trace.tags[as_index(event.tag)].replica, event.device);
+  }
+}
+
+}  // namespace
+}  // namespace mptune::profiler
