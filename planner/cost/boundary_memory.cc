@@ -81,6 +81,14 @@ std::int64_t BoundaryMemory::sent_bytes(const Action& action) const {
   return sent;
 }
 
+std::int64_t BoundaryMemory::kept_sent_bytes(const Action& forward) const {
+  std::int64_t kept = 0;
+  for_sent(forward, [&](const StageFlow& flow, int) {
+    if (!drops_output(flow.front, forward.microbatch)) kept += bytes(flow, forward.microbatch, false);
+  });
+  return kept;
+}
+
 bool BoundaryMemory::copies_itself(const Action& action) const {
   const bool on_paper = !cost_.profile().network.empty();  // something else copies there
   bool all = true;

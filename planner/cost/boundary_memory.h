@@ -26,6 +26,8 @@ class BoundaryMemory {
   void add_passed_on(const StageFlow& flow, int microbatch, Holding& held) const;
   /// Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
   [[nodiscard]] std::int64_t sent_bytes(const Action& action) const;
+  /// Bytes that a forward sends and that are kept for backward: a tensor that several stages get counts once for each.
+  [[nodiscard]] std::int64_t kept_sent_bytes(const Action& forward) const;
   /// True if the device copies what the action sends before its next action.
   [[nodiscard]] bool copies_itself(const Action& action) const;
 

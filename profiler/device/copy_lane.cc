@@ -12,6 +12,9 @@ namespace mptune::profiler {
 
 namespace {
 
+/// Copies whose ends a lane remembers. A sender waits for one of its last few.
+constexpr std::size_t kKnown = 8;
+
 /// Dimensions ordered by stride, largest first.
 std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
   std::vector<std::int64_t> order(as_index(tensor.dim()));
@@ -77,15 +80,33 @@ CopyLane::~CopyLane() {
   thread_.join();
 }
 
-void CopyLane::copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed) {
+std::int64_t CopyLane::copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed) {
   Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now(), {}};
-  if (!has_thread_) return run(job);
+  if (!has_thread_) {
+    run(std::move(job));
+    return 0;
+  }
   job.tag = current_tag();
+  std::int64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(job));
+    number = ++asked_;
   }
   changed_.notify_all();
+  return number;
+}
+
+void CopyLane::await(std::int64_t copy) {
+  MomentPtr made;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return enqueued_ >= copy; });
+    // Copies are made one after the other: for one before those that are known, the first of these stands.
+    const std::int64_t first_known = enqueued_ - static_cast<std::int64_t>(made_.size()) + 1;
+    if (!made_.empty()) made = made_[as_index(std::max<std::int64_t>(copy - first_known, 0))];
+  }
+  wait_for(made);
 }
 
 void CopyLane::drain() {
@@ -105,30 +126,33 @@ void CopyLane::loop() {
   while (true) {
     changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
     if (queue_.empty()) break;
-    {
-      Job job = std::move(queue_.front());
-      queue_.pop_front();
-      busy_ = true;
-      lock.unlock();
-      run(job);
-    }
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    MomentPtr made = run(std::move(job));
     lock.lock();
+    ++enqueued_;
+    made_.push_back(std::move(made));
+    if (made_.size() > kKnown) made_.pop_front();
     busy_ = false;
     changed_.notify_all();
   }
   copier_.reset();
 }
 
-void CopyLane::run(Job& job) {
+/// Returns when the copy will have been made; null if it failed.
+MomentPtr CopyLane::run(Job job) {
   try {
     if (bind_error_) std::rethrow_exception(bind_error_);
-    copy_now(job);
+    return copy_now(job);
   } catch (...) {
     job.failed(std::current_exception());
+    return nullptr;
   }
 }
 
-void CopyLane::copy_now(Job& job) {
+MomentPtr CopyLane::copy_now(Job& job) {
   const at::NoGradGuard no_grad;
   const TagScope scope(job.tag);
   const bool throttled = throttle_ != LinkThrottle();
@@ -145,7 +169,9 @@ void CopyLane::copy_now(Job& job) {
     for (const at::Tensor& tensor : copied.tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
     keep_to_throttle(job, copied, bytes);
   }
+  const MomentPtr made = copied.there;
   job.arrived({std::move(copied.tensors), std::move(copied.there), began, SteadyClock::now()});
+  return made;
 }
 
 void CopyLane::keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -45,7 +46,11 @@ class CopyLane {
   /// Copies what the source's compute lane has been told to make by now into communication buffers (see Copier). Ends in one call of
   /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
   /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
-  void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
+  /// Returns the copy's number: how many copies were asked for, with this one.
+  std::int64_t copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
+  /// Blocks until the copy of this number has been made or has failed, and those before it: nothing reads its source any more. Must not be
+  /// called from `arrived` or `failed`. Throws c10::Error if a device has failed.
+  void await(std::int64_t copy);
   /// Blocks until all enqueued copies are done. Must not be called from `arrived` or `failed`.
   void drain();
 
@@ -59,8 +64,8 @@ class CopyLane {
     CarriedTag tag;
   };
   void loop();
-  void run(Job& job);
-  void copy_now(Job& job);
+  MomentPtr run(Job job);
+  MomentPtr copy_now(Job& job);
   void keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes);
 
   std::shared_ptr<Device> source_;
@@ -72,6 +77,9 @@ class CopyLane {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> queue_;
+  std::int64_t asked_ = 0;      ///< copies since the lane was made
+  std::int64_t enqueued_ = 0;   ///< of them, those that the devices were told to make
+  std::deque<MomentPtr> made_;  ///< when the last few of these will have been made
   bool busy_ = false;
   bool stop_ = false;
   std::exception_ptr bind_error_;

@@ -6,6 +6,7 @@
 
 #include "profiler/device/copier.h"
 #include "profiler/device/device.h"
+#include "profiler/device/moment.h"
 
 namespace mptune::profiler {
 
@@ -16,8 +17,8 @@ class GpuCommunicator {
  public:
   virtual ~GpuCommunicator() = default;
   /// Sends one-dimensional contiguous tensors of this device to member `to`, once the compute lane has done what it was given so far. They
-  /// are kept until they have been read. Throws c10::Error.
-  virtual void send(int to, const std::vector<at::Tensor>& tensors) = 0;
+  /// are kept until they have been read. Returns the moment when they have been. Throws c10::Error.
+  virtual MomentPtr send(int to, const std::vector<at::Tensor>& tensors) = 0;
   /// Receives tensors of these sizes and types from member `from`, into communication buffers (see Copier). Throws c10::Error and
   /// c10::OutOfMemoryError.
   [[nodiscard]] virtual Copied receive(int from, const std::vector<at::Tensor>& likes) = 0;

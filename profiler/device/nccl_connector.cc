@@ -101,7 +101,7 @@ class NcclCommunicator final : public GpuCommunicator {
     give_back(stream_);
   }
 
-  void send(int to, const std::vector<at::Tensor>& tensors) override {
+  MomentPtr send(int to, const std::vector<at::Tensor>& tensors) override {
     const std::lock_guard lock(mutex_);
     nccl::ncclComm_t communicator = open();
     hold(stream_, now_on(lanes_->compute));
@@ -109,6 +109,7 @@ class NcclCommunicator final : public GpuCommunicator {
     for (const at::Tensor& tensor : tensors)
       if (tensor.numel() > 0) nccl::send(bytes_of(sources_.packed(tensor)), communicator, stream_, to);
     sources_.handed_over();
+    return now_on(stream_);
   }
 
   [[nodiscard]] Copied receive(int from, const std::vector<at::Tensor>& likes) override {

@@ -103,13 +103,14 @@ class MemoryConnector final : public profiler::GpuConnector {
    public:
     Member(std::shared_ptr<Room> room, int member, std::shared_ptr<std::atomic<std::int64_t>> sent)
         : room_(std::move(room)), member_(member), sent_(std::move(sent)) {}
-    void send(int to, const std::vector<at::Tensor>& tensors) override {
+    MomentPtr send(int to, const std::vector<at::Tensor>& tensors) override {
       const std::lock_guard lock(room_->mutex);
       for (const at::Tensor& tensor : tensors) {
         *sent_ += static_cast<std::int64_t>(tensor.nbytes());
         room_->messages[{member_, to}].push_back(tensor.clone());
       }
       room_->changed.notify_all();
+      return nullptr;
     }
     [[nodiscard]] profiler::Copied receive(int from, const std::vector<at::Tensor>& likes) override {
       std::vector<at::Tensor> received;

@@ -199,8 +199,8 @@ class BoundGraph {
   static constexpr int kTagOfConnections = 0, kTagOfWatch = 1,
                        kTagOfLinks = 2;  ///< of streams between ranks; the last is the first of many
   [[nodiscard]] MailboxChannel::Direction direction(int source, int destination, int tag, bool gradient);
-  void send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
-                     MailboxChannel::Time began);
+  MomentPtr send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
+                          MailboxChannel::Time began);
   void add_host_lanes(int device, const LinkThrottle& link);
   void add_host_channels();
   void bind_rows();

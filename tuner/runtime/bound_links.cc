@@ -81,22 +81,24 @@ MailboxChannel::Direction BoundGraph::direction(int source, int destination, int
   if (straight != nullptr)
     return {nullptr, nullptr,
             [this, straight, to = rank_of(destination), tag](MessageTag message, const Tensors& tensors, MailboxChannel::Time began) {
-              send_directly(*straight, to, tag, message, tensors, began);
+              return send_directly(*straight, to, tag, message, tensors, began);
             }};
   return {lane(source, kHostMemory), nullptr,
-          [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors, MailboxChannel::Time began) {
+          [this, to = rank_of(destination), tag, gradient](MessageTag message, Tensors tensors, MailboxChannel::Time began) -> MomentPtr {
             assert(message.gradient == gradient);
             ranks_->send(to, tag, kind_of_message(message), tensors, began);
+            return nullptr;
           }};
 }
 
 // Announced once it is queued here: what other GPUs wait for is then in a queue, and needs no thread of this process. A thread may wait for
 // all queues of its GPU, as CUDA does before it loads a kernel.
-void BoundGraph::send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
-                               MailboxChannel::Time began) {
+MomentPtr BoundGraph::send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
+                                    MailboxChannel::Time began) {
   const TensorLayout layout = layout_of(tensors);
-  communicator.send(1, flat_tensors(tensors, layout));
+  MomentPtr read = communicator.send(1, flat_tensors(tensors, layout));
   ranks_->announce(to, tag, kind_of_message(message), layout, began);
+  return read;
 }
 
 std::int64_t BoundGraph::kind_of_message(MessageTag tag) const {

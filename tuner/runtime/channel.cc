@@ -46,7 +46,19 @@ MailboxChannel::MailboxChannel(int microbatches, Direction forward, Direction ba
 
 void MailboxChannel::send(MessageTag tag, Tensors tensors) {
   profiler::CopyLane* lane = direction_of(tag).lane;
-  lane == nullptr ? deliver(tag, {std::move(tensors), nullptr}) : copy(*lane, tag, std::move(tensors));
+  Slot& slot = slot_of(tag);
+  slot.copy = 0;
+  slot.read = nullptr;
+  if (lane == nullptr)
+    slot.read = deliver(tag, {std::move(tensors), nullptr});
+  else
+    slot.copy = copy(*lane, tag, std::move(tensors));
+}
+
+void MailboxChannel::await_sent(MessageTag tag) {
+  const Slot& slot = slot_of(tag);
+  if (slot.copy > 0) direction_of(tag).lane->await(slot.copy);
+  wait_for(slot.read);
 }
 
 void MailboxChannel::observe(MessageTag tag, const Tensors& tensors, Time began, Time ended) const {
@@ -56,43 +68,54 @@ void MailboxChannel::observe(MessageTag tag, const Tensors& tensors, Time began,
   observer_(tag, bytes, began, ended);
 }
 
-void MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent) {
+/// Returns the copy's number; 0: there was nothing to copy.
+std::int64_t MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent) {
   Places places(tensors);
-  if (places.empty()) return deliver(tag, {std::move(tensors), nullptr});
+  if (places.empty()) {
+    (void)deliver(tag, {std::move(tensors), nullptr});
+    return 0;
+  }
   tensors = places.take();
-  lane.copy(
+  return lane.copy(
       std::move(tensors),
       [this, tag, sent, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
-        if (direction_of(tag).elsewhere)
-          return send_elsewhere(tag, {places.placed(arrival.tensors), std::move(arrival.there)}, arrival.began);
+        if (direction_of(tag).elsewhere) {
+          (void)send_elsewhere(tag, {places.placed(arrival.tensors), std::move(arrival.there)}, arrival.began);
+          return;
+        }
         // The observer is called before delivery: the receiver may end the step as soon as it has its input.
         observe(tag, arrival.tensors, sent.value_or(arrival.began), arrival.ended);
-        deliver(tag, {places.placed(arrival.tensors), std::move(arrival.there)});
+        (void)deliver(tag, {places.placed(arrival.tensors), std::move(arrival.there)});
       },
       [this](std::exception_ptr error) { failed_(std::move(error)); });
 }
 
-void MailboxChannel::deliver(MessageTag tag, Message message) {
+/// Returns the moment after which nothing reads the tensors to send them.
+MomentPtr MailboxChannel::deliver(MessageTag tag, Message message) {
   const Direction& direction = direction_of(tag);
   if (direction.elsewhere) return send_elsewhere(tag, std::move(message), profiler::SteadyClock::now());
   Slot& slot = slot_of(tag);
   slot.message = std::move(message);
   slot.arrived = true;
   direction.receiver->ring();
+  return nullptr;
 }
 
-void MailboxChannel::send_elsewhere(MessageTag tag, Message message, Time began) {
+MomentPtr MailboxChannel::send_elsewhere(MessageTag tag, Message message, Time began) {
   wait_for(message.there);
-  direction_of(tag).elsewhere(tag, std::move(message.tensors), began);
+  return direction_of(tag).elsewhere(tag, std::move(message.tensors), began);
 }
 
 void MailboxChannel::arrive(MessageTag tag, Message message, Time began) {
-  if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) return copy(*lane, tag, std::move(message.tensors), began);
+  if (profiler::CopyLane* lane = direction_of(tag).lane; lane != nullptr) {
+    (void)copy(*lane, tag, std::move(message.tensors), began);
+    return;
+  }
   const Tensors tensors = observer_ ? Places(message.tensors).take() : Tensors();
   const MomentPtr there = message.there;
   const Time came = profiler::SteadyClock::now();
   // Before a GPU has it: the receiver queues its work meanwhile. The step ends once this thread has done all its messages.
-  deliver(tag, std::move(message));
+  (void)deliver(tag, std::move(message));
   if (!observer_) return;
   wait_for(there);
   observe(tag, tensors, began, there ? profiler::SteadyClock::now() : came);

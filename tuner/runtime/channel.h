@@ -39,6 +39,9 @@ class Channel {
  public:
   virtual ~Channel() = default;
   virtual void send(MessageTag tag, Tensors tensors) = 0;
+  /// Blocks until nothing reads the tensors any more that were sent with `tag` in this step, in the sender's thread. Returns at once where
+  /// none were. Throws c10::Error if a device has failed.
+  virtual void await_sent(MessageTag tag) = 0;
   /// Waits for the tensors sent with `tag`, in the receiver's memory. Throws StepCancelled.
   [[nodiscard]] virtual Message receive(MessageTag tag) = 0;
   /// The same without waiting: nothing, if they have not arrived.
@@ -60,12 +63,14 @@ class MailboxChannel final : public Channel {
     profiler::Doorbell* receiver =
         nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel(); null: it is elsewhere
     /// Where the receiver is in another process: sends to it, in the thread that copied. Else empty. `began`: when the message began.
-    std::function<void(MessageTag, Tensors, Time began)> elsewhere = nullptr;
+    /// Returns the moment after which nothing reads the tensors.
+    std::function<MomentPtr(MessageTag, Tensors, Time began)> elsewhere = nullptr;
   };
   /// `failed` gets the error of a failed copy, in the thread that copied.
   MailboxChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
+  void await_sent(MessageTag tag) override;
   [[nodiscard]] Message receive(MessageTag tag) override;
   [[nodiscard]] std::optional<Message> try_receive(MessageTag tag) override;
   [[nodiscard]] bool arrived(MessageTag tag) override;
@@ -84,14 +89,16 @@ class MailboxChannel final : public Channel {
   struct Slot {
     std::atomic<bool> arrived{false};
     Message message;
+    std::int64_t copy = 0;  ///< number of the lane's copy, and
+    MomentPtr read;         ///< without a lane, the end of what reads the tensors; both of the sender's thread
   };
   [[nodiscard]] const Direction& direction_of(MessageTag tag) const { return directions_[tag.gradient ? 1 : 0]; }
   [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
   /// `sent`: of a message of another process.
-  void copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent = {});
+  std::int64_t copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent = {});
   void observe(MessageTag tag, const Tensors& tensors, Time began, Time ended) const;
-  void deliver(MessageTag tag, Message message);
-  void send_elsewhere(MessageTag tag, Message message, Time began);
+  MomentPtr deliver(MessageTag tag, Message message);
+  MomentPtr send_elsewhere(MessageTag tag, Message message, Time began);
 
   std::array<Direction, 2> directions_;  ///< forward, backward
   std::function<void(std::exception_ptr)> failed_;

@@ -111,6 +111,13 @@ void StepRunner::send_gradients(const BoundAction& bound, const Tensors& gradien
   }
 }
 
+/// Waits until nothing reads any more what the action has sent to other stages.
+void StepRunner::await_sent(const BoundAction& bound) {
+  if (bound.action.kind == ActionKind::backward_weight) return;
+  const bool gradient = bound.action.kind != ActionKind::forward;
+  for (BoundLink* link : gradient ? bound.before : bound.behind) link->channel->await_sent({gradient, bound.action.microbatch});
+}
+
 /// The memory of a copy to the host is free when the copy is done. A GPU's thread is ahead of its work, so it waits here: memory that is
 /// free later can't be given to the next action.
 void StepRunner::free(const BoundOffload& offload, const BoundAction& before) {

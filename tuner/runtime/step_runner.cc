@@ -18,7 +18,9 @@ namespace mptune::tuner {
 
 namespace {
 
+/// Actions that a GPU's host launches ahead of what the GPU has computed, and of what it has sent (see planner/cost/peak_bytes.cc).
 constexpr std::size_t kMostAhead = 2;
+constexpr std::size_t kMostUnsent = 3;
 
 EventKind kind_of(const Action& action) {
   switch (action.kind) {
@@ -191,13 +193,13 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
 /// A GPU's host launches no action before the GPU has done the one that many before it. Else it would launch the whole step at once: what
 /// is sent is free again only when it has been computed and copied, so that all messages of a step would lie in the GPU's memory.
 void StepRunner::keep_lead(std::deque<Launched>& launched) {
-  if (launched.size() < kMostAhead) return;
-  try {
-    wait_for(launched.front().end);
-  } catch (...) {
-    if (graph_.fail(std::current_exception())) failed_at_ = place_of(*launched.front().action);
-    throw;
+  if (launched.size() >= kMostAhead) {
+    const Launched& computed = launched[launched.size() - kMostAhead];
+    named(*computed.action, [&] { wait_for(computed.end); });
   }
+  if (launched.size() < kMostUnsent) return;
+  const BoundAction& sent = *launched.front().action;
+  if (launched.front().end) named(sent, [&] { await_sent(sent); });
   launched.pop_front();
 }
 
@@ -220,11 +222,15 @@ void StepRunner::keep_to_cap(int device, std::int64_t growth) {
   });
 }
 
-/// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
 void StepRunner::run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&)) {
   bound.stage->begin_action();
+  named(bound, [&] { (this->*work)(bound); });
+}
+
+/// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
+void StepRunner::named(const BoundAction& bound, const std::function<void()>& work) {
   try {
-    (this->*work)(bound);
+    work();
   } catch (const StepCancelled&) {
     throw;
   } catch (...) {

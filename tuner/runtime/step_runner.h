@@ -83,6 +83,7 @@ class StepRunner {
   void keep_lead(std::deque<Launched>& launched);
   void run_action(const BoundAction& bound);
   void run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&));
+  void named(const BoundAction& bound, const std::function<void()>& work);
   void evaluate_row(int device);
   void evaluate_action(const BoundAction& bound);
   [[nodiscard]] RunContext context_of(int microbatch) const;
@@ -106,6 +107,7 @@ class StepRunner {
   void send_outputs(const BoundAction& bound, const Tensors& outputs);
   Tensors receive_gradients(const BoundAction& bound);
   void send_gradients(const BoundAction& bound, const Tensors& gradients);
+  void await_sent(const BoundAction& bound);
 
   void free(const BoundOffload& offload, const BoundAction& before);
   void fetch(const BoundOffload& offload);

@@ -416,6 +416,18 @@ TEST(PeakBytes, ReceivedTensorsAreFreeAgainInHostMemory) {
   EXPECT_TRUE(less);
 }
 
+// Six forwards in a row, whose outputs backward makes again: the fifth finds the outputs of three before it, no longer all of them.
+TEST(PeakBytes, WhatAGpuSendsIsFreeThreeActionsLater) {
+  const Profile profile = testing::with_gpus(make_profile({.layers = 2, .devices = 2}), 0);
+  Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1, 1, 1, 1, 1}), "gpipe");
+  plan.stages[0].recompute.mode = Recompute::Mode::all;
+  const std::vector<std::int64_t> during = CostModel(profile).memory_levels(plan)[0].during_bytes;
+  const auto growth = [&](std::size_t action) { return during[action] - during[action - 1]; };
+  EXPECT_EQ(growth(3), growth(1));
+  EXPECT_EQ(growth(3) - growth(4), 100) << "an output";
+  EXPECT_EQ(growth(5), growth(4));
+}
+
 TEST(PeakBytes, StatisticsOfEveryMicrobatchWaitForTheEndOfTheStep) {
   Profile profile = make_profile({.layers = 2});
   profile.layers[1].buffers_bytes = 70;

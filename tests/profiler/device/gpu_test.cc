@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <thread>
@@ -268,17 +269,21 @@ TEST_F(GpuCopies, ThrottledAreNeverFasterThanAsked) {
   }
 }
 
-/// Calls `use` where the lane hands over a copy that can't be made before 10 ms of work of its destination.
-void copy_behind_long_work(const std::string& from, const std::string& to, LinkThrottle throttle, CopyLane::Arrived use) {
+/// Calls `use` where the lane hands over a copy that can't be made before 10 ms of work of its destination; `then`, with the lane and the
+/// copy's number, when the lane has got it.
+void copy_behind_long_work(const std::string& from, const std::string& to, LinkThrottle throttle, CopyLane::Arrived use,
+                           const std::function<void(CopyLane&, std::int64_t)>& then = {}) {
   SCOPED_TRACE(from + " to " + to);
   const auto sender = device(from), receiver = device(to);
   profiler::DeviceWorker source(sender), destination(receiver);
   destination.run([&] { (void)long_work(receiver->empty_like(at::empty({1}, at::kMeta))); });
   CopyLane lane(sender, receiver, throttle);
+  std::int64_t number = 0;
   source.run([&] {
-    lane.copy({sender->from_host(at::ones({1 << 20}))}, std::move(use),
-              [](const std::exception_ptr&) { ADD_FAILURE() << "the copy failed"; });
+    number = lane.copy({sender->from_host(at::ones({1 << 20}))}, std::move(use),
+                       [](const std::exception_ptr&) { ADD_FAILURE() << "the copy failed"; });
   });
+  if (then) then(lane, number);
 }
 
 // What a lane copies from, and its buffers, are used again when it is gone.
@@ -289,6 +294,16 @@ TEST_F(GpuCopies, AreMadeWhenTheirLaneIsGone) {
     copy_behind_long_work(from, "cuda:0/1of2", {}, [&](CopyLane::Arrival arrival) { last = std::move(arrival); });
     EXPECT_TRUE(reached(last.there)) << from;
   }
+}
+
+TEST_F(GpuCopies, ASenderWaitsUntilTheyAreMade) {
+  CopyLane::Arrival last;
+  copy_behind_long_work(
+      "cuda:0/2of2", "cuda:0/1of2", {}, [&](CopyLane::Arrival arrival) { last = std::move(arrival); },
+      [&](CopyLane& lane, std::int64_t number) {
+        lane.await(number);
+        EXPECT_TRUE(reached(last.there));
+      });
 }
 
 TEST_F(GpuCopies, ThrottledAreMadeWhenTheyArrive) {

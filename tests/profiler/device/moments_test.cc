@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "profiler/base/index.h"
@@ -192,8 +193,8 @@ struct LaneOfMoments {
   // Throttled, so that the lane has a thread.
   explicit LaneOfMoments(LinkThrottle throttle = {1e9, 0}) : lane(source, destination, throttle) {}
   LaneOfMoments(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to) : lane(from, to, {}) {}
-  void send(const at::Tensor& tensor) {
-    lane.copy(
+  std::int64_t send(const at::Tensor& tensor) {
+    return lane.copy(
         {tensor},
         [this](profiler::CopyLane::Arrival arrival) {
           copy = arrival.tensors[0];
@@ -240,6 +241,32 @@ TEST(CopyLane, WaitsUntilTheSourceHasComputed) {
   bench.lane.drain();
   EXPECT_EQ(bench.arrived, 1);
   EXPECT_TRUE(at::equal(bench.copy, value));
+}
+
+TEST(CopyLane, ASenderWaitsForOneOfItsCopies) {
+  LaneOfMoments bench;
+  std::vector<std::shared_ptr<HeldMoment>> making;
+  std::vector<std::int64_t> numbers;
+  for (int i = 0; i < 20; ++i) {
+    bench.source->current = making.emplace_back(std::make_shared<HeldMoment>());
+    numbers.push_back(bench.send(at::full({8}, i)));
+  }
+  for (const std::size_t copy : {2U, 11U, 19U}) {
+    const auto waiting = std::async(std::launch::async, [&] { bench.lane.await(numbers[copy]); });
+    for (std::size_t i = 0; i < copy; ++i) making[i]->reach();
+    EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+    making[copy]->reach();
+    waiting.wait();
+    EXPECT_EQ(bench.arrived, static_cast<int>(copy) + 1);
+  }
+  bench.lane.await(numbers[0]);
+}
+
+TEST(CopyLane, NobodyWaitsForACopyThatFailed) {
+  LaneOfMoments bench;
+  const std::int64_t number = bench.lane.copy(
+      {at::ones({8})}, [](auto&&) { throw std::runtime_error("not taken"); }, [](auto&&) {});
+  bench.lane.await(number);
 }
 
 TEST(CopyLane, OverwritesNothingThatIsStillRead) {

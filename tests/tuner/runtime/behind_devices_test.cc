@@ -74,13 +74,14 @@ Model behind_model() {
 
 /// A pipeline on devices that note; `replicas` per stage.
 struct Noting {
-  explicit Noting(const std::vector<int>& replicas) : batch(synthetic_batch(behind_model().sample(), kBehindBatch, 3)) {
+  explicit Noting(const std::vector<int>& replicas, int microbatches = 4, const PipelineOptions& how = {})
+      : batch(synthetic_batch(behind_model().sample(), kBehindBatch, 3)) {
     PlanOptions options;
     options.devices = device_names(std::accumulate(replicas.begin(), replicas.end(), 0));
     options.batch = kBehindBatch;
     options.layers = behind_model().size();
     options.stages = static_cast<int>(replicas.size());
-    options.microbatches = 4;
+    options.microbatches = microbatches;
     options.replicas = replicas;
     plan = make_plan(options);
     std::vector<std::shared_ptr<Device>> wrapped;
@@ -88,7 +89,7 @@ struct Noting {
       devices.push_back(std::make_shared<NotingDevice>(device));
       wrapped.push_back(devices.back());
     }
-    pipeline.emplace(behind_model(), plan, PipelineOptions(), wrapped);
+    pipeline.emplace(behind_model(), plan, how, wrapped);
   }
 
   void step_and_compare() {
@@ -122,6 +123,16 @@ TEST(BehindDevices, TheHostStaysTwoForwardsAheadWhereItEvaluates) {
   Noting noting({1, 1});
   (void)noting.pipeline->evaluate(noting.batch.inputs, noting.batch.target);
   for (const auto& device : noting.devices) EXPECT_GE(device->host_waits, 4 - 2);
+}
+
+// Twelve forwards of one sample over a slow link: of their outputs three exist at once, and what a forward makes beside its output.
+TEST(BehindDevices, TheHostWaitsUntilWhatItSentIsCopied) {
+  Noting noting({1, 1}, kBehindBatch, {.link = {1e9, 3e-3}});
+  constexpr std::int64_t kOutput = 8 * sizeof(float);
+  noting.devices[0]->reset_peak();
+  const std::int64_t before = noting.devices[0]->current_bytes();
+  (void)noting.pipeline->evaluate(noting.batch.inputs, noting.batch.target);
+  EXPECT_LE(noting.devices[0]->peak_bytes() - before, (3 + 3) * kOutput);
 }
 
 TEST(BehindDevices, GradientsAreSummedAfterThoseWhoComputeThem) {

@@ -88,8 +88,8 @@ class SilentConnector final : public profiler::GpuConnector {
   class Silent final : public profiler::GpuCommunicator {
    public:
     explicit Silent(std::shared_ptr<profiler::GpuCommunicator> inner) : inner_(std::move(inner)) {}
-    void send(int to, const std::vector<at::Tensor>& tensors) override {
-      if (std::exchange(first_, false)) inner_->send(to, tensors);
+    MomentPtr send(int to, const std::vector<at::Tensor>& tensors) override {
+      return std::exchange(first_, false) ? inner_->send(to, tensors) : nullptr;
     }
     [[nodiscard]] profiler::Copied receive(int from, const std::vector<at::Tensor>& likes) override { return inner_->receive(from, likes); }
     void all_reduce(const at::Tensor& numbers) override { inner_->all_reduce(numbers); }
