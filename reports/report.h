@@ -21,6 +21,7 @@ namespace mptune::reports {
 /// One device of a breakdown, seconds, means over the recorded steps.
 struct DeviceRow {
   std::string device;
+  std::string description{};  ///< as in TraceDevice
   double window_s = 0, compute_s = 0, copy_s = 0, overlap_s = 0, idle_s = 0;
   profiler::IdleCauses idle;
   std::int64_t peak_bytes = 0;

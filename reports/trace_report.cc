@@ -237,6 +237,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   for (std::size_t i = 0; i < trace.devices.size(); ++i) {
     const profiler::DeviceBreakdown mean = profiler::mean_over_steps(report.breakdown, static_cast<int>(i));
     report.devices.push_back({.device = trace.devices[i].name,
+                              .description = trace.devices[i].description,
                               .window_s = seconds(mean.window),
                               .compute_s = seconds(mean.compute),
                               .copy_s = seconds(mean.copy),

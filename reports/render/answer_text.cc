@@ -30,12 +30,21 @@ std::string step_line(const tuner::RecommendedPlan& plan) {
   return "step " + measured + (plan.predicted_step_s > 0 ? "; predicted " + format_seconds(plan.predicted_step_s) : "");
 }
 
-std::string memory_line(const tuner::RecommendedPlan& plan) {
+/// What a GPU is called: "NVIDIA H100, 132 SMs". "" for other devices, and where the plan's trace is not known.
+std::string gpu_name(const std::optional<TraceReport>& trace, const std::string& device) {
+  if (!trace || device.find("cuda:") == std::string::npos) return "";
+  const auto row = std::ranges::find(trace->devices, device, &DeviceRow::device);
+  return row == trace->devices.end() ? "" : row->description;
+}
+
+std::string memory_line(const tuner::RecommendedPlan& plan, const std::optional<TraceReport>& trace) {
   const auto largest = std::ranges::max_element(plan.peak_bytes);
   if (largest == plan.peak_bytes.end() || *largest <= 0) return "";
   const std::size_t device = as_index(largest - plan.peak_bytes.begin());
-  const std::string where = device < plan.trial.plan.devices.size() ? ", on " + plan.trial.plan.devices[device] : "";
-  return "peak memory " + format_bytes(*largest) + where;
+  if (device >= plan.trial.plan.devices.size()) return "peak memory " + format_bytes(*largest);
+  const std::string& name = plan.trial.plan.devices[device];
+  const std::string gpu = gpu_name(trace, name);
+  return "peak memory " + format_bytes(*largest) + ", on " + name + (gpu.empty() ? "" : " (" + gpu + ")");
 }
 
 /// The baseline that the recommended plan is; null where it is none.
@@ -110,7 +119,7 @@ std::vector<std::string> answer_lines(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::vector<std::string> lines = {best.description + cuts_text(best.trial.plan), step_line(best), same_plan_line(report.recommendation)};
   for (std::string& line : speedup_lines(report.recommendation)) lines.push_back(std::move(line));
-  lines.push_back(memory_line(best));
+  lines.push_back(memory_line(best, report.trace));
   lines.push_back(last_line(report.recommendation));
   std::erase(lines, "");
   return lines;

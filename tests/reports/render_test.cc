@@ -254,6 +254,19 @@ TEST(Pictures, NothingToDrawIsNoPicture) {
   EXPECT_EQ(render_comparison({}, {}), "");
 }
 
+TEST(Study, TheAnswerNamesTheGpu) {
+  StudyReport report = sample_study();
+  const auto lines = [&] { return answer_lines(report); };
+  auto& best = report.recommendation.recommended;
+  best.trial.plan.devices = {"cuda:0", "cuda:1"};
+  best.peak_bytes = {1 << 20, 2 << 20};
+  report.trace.emplace().devices = {{.device = "cuda:0", .description = "Small GPU", .idle = {}},
+                                    {.device = "cuda:1", .description = "Emulated GPU, 132 SMs", .idle = {}}};
+  EXPECT_THAT(lines(), ::testing::Contains("peak memory 2.00 MiB, on cuda:1 (Emulated GPU, 132 SMs)"));
+  report.trace.reset();
+  EXPECT_THAT(lines(), ::testing::Contains("peak memory 2.00 MiB, on cuda:1"));
+}
+
 TEST(Study, TheAnswerIsAtMostSixLines) {
   StudyReport report = sample_study();
   EXPECT_LE(answer_lines(report).size(), 6u);
