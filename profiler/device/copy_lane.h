@@ -51,7 +51,8 @@ class CopyLane {
   /// Blocks until the copy of this number has been made or has failed, and those before it: nothing reads its source any more. Must not be
   /// called from `arrived` or `failed`. Throws c10::Error if a device has failed.
   void await(std::int64_t copy);
-  /// Blocks until all enqueued copies are done. Must not be called from `arrived` or `failed`.
+  /// Blocks until all copies asked for have arrived or failed (see Arrival: a GPU may still be making them). Must not be called from
+  /// `arrived` or `failed`.
   void drain();
 
  private:
