@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+
 #include "profiler/base/error.h"
 #include "profiler/loading/load_model.h"
 #include "rank_training.h"
@@ -199,9 +201,11 @@ TEST(AllReduce, AFailureOnOneEndsThoseThatWaitForItsGradients) {
   const Model model = failing_model();
   // The second replica has but two micro-batches.
   const Plan plan = on_ranks(*rank_plan({"1f1b", 1, 5, {2}, false}, model.size()), {1, 0});
+  std::barrier made(2);  // a rank that fails ends the making of the other's pipeline, too
   ThreadRanks(2).run([&](const std::shared_ptr<RankGroup>& group) {
     Pipeline pipeline(copy_of(model), plan, {.ranks = group, .reduce = Reduce::all_reduce}, devices_on(plan, *group));
     const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
+    made.arrive_and_wait();
     const Error error = error_of([&] { (void)pipeline.step(batch.inputs, batch.target); });
     EXPECT_EQ(error.problem(), "the third forward fails");
     EXPECT_EQ(error.where(), group->rank() == 1 ? "layer" : "rank 1, layer");
@@ -211,9 +215,11 @@ TEST(AllReduce, AFailureOnOneEndsThoseThatWaitForItsGradients) {
 TEST(Ranks, AFailureOnOneEndsAllAndSaysWhy) {
   const Model model = failing_model();
   const Plan plan = on_ranks(*rank_plan({"1f1b", 2, 5, {}, false}, model.size()), {0, 1});
+  std::barrier made(2);
   ThreadRanks(2).run([&](const std::shared_ptr<RankGroup>& group) {
     Pipeline pipeline(copy_of(model), plan, {.ranks = group}, devices_on(plan, *group));
     const Batch batch = synthetic_batch(model.sample(), kRankBatch, 3);
+    made.arrive_and_wait();
     const Error error = error_of([&] { (void)pipeline.step(batch.inputs, batch.target); });
     EXPECT_EQ(error.problem(), "the third forward fails");
     EXPECT_EQ(error.where(), group->rank() == 1 ? "layer" : "rank 1, layer");
