@@ -76,6 +76,21 @@ struct LinkRow {
   double exposed_s = 0;  ///< part of it during which the destination computed nothing
 };
 
+/// A forward or backward that took far longer, or started far later, than others like it (profiler/analyze/stalls.h).
+struct StallRow {
+  std::string device;
+  int step = 0;
+  int stage = 0;
+  int microbatch = 0;
+  EventKind kind = EventKind::forward;
+  bool late = false;   ///< it started late; false: it took long
+  double time_s = 0;   ///< how late, or how long
+  double usual_s = 0;  ///< the same of others like it
+  double price_s = 0;  ///< by how much its step, replayed, is shorter without it
+  double price_percent = 0;
+  bool hidden = false;  ///< waits of others hide it: its price is about 0
+};
+
 /// Memory in use on a device over the drawn step, and what its peak is made of.
 struct MemoryRow {
   struct Sample {
@@ -101,6 +116,7 @@ struct TraceReport {
   double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
   bool has_stages = false;              ///< events are tagged with their stage
   std::vector<planner::Advice> advice;  ///< largest first
+  std::vector<StallRow> stalls;         ///< dearest first; none of a simulation
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
   std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known of it

@@ -8,6 +8,7 @@
 #include "profiler/analyze/idle.h"
 #include "profiler/analyze/links.h"
 #include "profiler/analyze/quality_objection.h"
+#include "profiler/analyze/stalls.h"
 #include "profiler/analyze/step_work.h"
 #include "profiler/analyze/typical_times.h"
 #include "profiler/base/index.h"
@@ -171,6 +172,27 @@ std::vector<MemoryRow> memory_rows(const Trace& trace, const std::vector<DeviceR
   return rows;
 }
 
+std::vector<StallRow> stall_rows(const Trace& trace, const std::vector<profiler::StepWork>& steps) {
+  std::vector<StallRow> rows;
+  for (const profiler::Stall& stall : profiler::find_stalls(steps)) {
+    const profiler::StepWork& step = steps[as_index(stall.step)];
+    const profiler::Work& work = step.works[as_index(stall.work)];
+    const double step_s = seconds(stall.step_time);
+    rows.push_back({.device = device_name(trace, work.device),
+                    .step = step.window.step,
+                    .stage = work.tag.stage,
+                    .microbatch = work.tag.microbatch,
+                    .kind = work.kind,
+                    .late = stall.kind == profiler::Stall::Kind::late,
+                    .time_s = seconds(stall.time),
+                    .usual_s = seconds(stall.typical),
+                    .price_s = seconds(stall.price),
+                    .price_percent = step_s > 0 ? 100 * seconds(stall.price) / step_s : 0,
+                    .hidden = stall.is_hidden()});
+  }
+  return rows;
+}
+
 bool names_stages(const std::vector<profiler::StepWork>& steps) {
   return std::ranges::any_of(steps, [](const profiler::StepWork& step) {
     return std::ranges::any_of(step.works, [](const profiler::Work& work) { return work.tag.stage >= 0; });
@@ -188,7 +210,10 @@ void add_steps(TraceReport& report, const Trace& trace) {
   report.critical_path = path_rows(trace, steps);
   if (trace.simulated) return;
   report.ideal_step_s = seconds(profiler::ideal_step(steps));
-  if (!report.objection) report.advice = planner::advise(trace);
+  if (!report.objection) {
+    report.advice = planner::advise(trace);
+    report.stalls = stall_rows(trace, steps);
+  }
   put_percents(report);
 }
 

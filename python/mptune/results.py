@@ -91,6 +91,7 @@ __all__ = [
     "SlowKernel",
     "Speedup",
     "Stage",
+    "Stall",
     "StepBreakdown",
     "StepRatio",
     "Tool",
@@ -371,6 +372,24 @@ class Advice(Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class Stall(Result):
+    """In ProfileResult.stalls, ImportResult.stalls."""
+
+    device: str
+    step: int
+    stage: int
+    microbatch: int
+    what: Literal["forward", "backward", "backward_input", "backward_weight", "recompute"]
+    late: bool
+    time_s: float
+    usual_s: float
+    price_s: float
+    price_percent: float
+    hidden: bool
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CriticalPart(Result):
     """In ProfileResult.critical_path, ImportResult.critical_path."""
 
@@ -469,6 +488,7 @@ class ProfileResult(Result):
     """Layers whose cost per sample jumps between micro-batch sizes."""
     links: tuple[Link, ...] | None = None
     advice: tuple[Advice, ...]
+    stalls: tuple[Stall, ...]
     co_running_slowdown: float | None = None
     critical_path: tuple[CriticalPart, ...]
     link_use: tuple[LinkUse, ...]
@@ -1162,6 +1182,7 @@ class ImportResult(Result):
     whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...]
     advice: tuple[Advice, ...]
+    stalls: tuple[Stall, ...]
     critical_path: tuple[CriticalPart, ...]
     link_use: tuple[LinkUse, ...]
     clock_error_s: float
