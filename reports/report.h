@@ -128,6 +128,8 @@ struct TraceReport {
   double recompute_s = 0;            ///< mean per device and step, part of compute
   double reduce_s = 0;               ///< sums over replicas, likewise
   TraceQuality quality;
+  std::int64_t lone_collectives = 0;         ///< of one rank's file: how much of their time is waiting is not known
+  double lone_collectives_share = 0;         ///< of the step of the device that runs them
   std::int64_t whole_graphs = 0;             ///< CUDA graphs recorded as a whole: what is inside is not known
   double whole_graphs_share = 0;             ///< of the computing time of all devices
   std::vector<ImplausibleTime> implausible;  ///< records left out or cut because their times can't be right, the first few

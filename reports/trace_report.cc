@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "planner/cost/variants.h"
+#include "profiler/analyze/busy.h"
 #include "profiler/analyze/critical_path.h"
 #include "profiler/analyze/idle.h"
 #include "profiler/analyze/links.h"
@@ -235,6 +236,22 @@ void add_whole_graphs(TraceReport& report, const Trace& trace) {
   report.whole_graphs_share = compute_s > 0 ? busy_seconds(trace, is_graph) / compute_s : 0;
 }
 
+void add_lone_collectives(TraceReport& report, const Trace& trace) {
+  const int device = profiler::lone_communicator(trace);
+  if (device < 0) return;
+  std::vector<profiler::TimeInterval> times, windows;
+  for (const Event& event : trace.events) {
+    if (!profiler::is_collective_of_nccl(trace, event)) continue;
+    ++report.lone_collectives;
+    times.push_back({event.start, event.end()});
+  }
+  for (const StepWindow& step : profiler::windows_of(trace)) windows.push_back({step.start, step.end});
+  windows = profiler::merge(std::move(windows));
+  const double all_s = seconds(profiler::total(windows));
+  const double collectives_s = seconds(profiler::total(profiler::intersect(profiler::merge(std::move(times)), windows)));
+  report.lone_collectives_share = all_s > 0 ? collectives_s / all_s : 0;
+}
+
 void add_timeline(TraceReport& report, const Trace& trace) {
   const StepWindow window = typical_step(trace);
   report.timeline = boxes_of(trace, window);
@@ -251,6 +268,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   report.implausible = trace.implausible;
   report.objection = profiler::quality_objection(trace);
   add_whole_graphs(report, trace);
+  add_lone_collectives(report, trace);
   report.breakdown = profiler::break_down(trace);
   std::vector<double> lengths;
   for (const profiler::StepBreakdown& step : report.breakdown.steps)

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -40,7 +41,20 @@ std::optional<PipelineRange> schedule_action(std::string_view text) {
   return PipelineRange{kKinds[letter], *stage, *microbatch};
 }
 
+// The function's name in "schedules.py(284): forward_step"; other names as they are.
+std::string_view function_of(std::string_view name) {
+  constexpr std::string_view kBehindLine = "): ";
+  const std::size_t at = name.rfind(kBehindLine);
+  return at == std::string_view::npos ? name : name.substr(at + kBehindLine.size());
+}
+
 std::optional<PipelineRange> named_step(std::string_view name) {
+  if (const std::string_view function = function_of(name); function.size() != name.size()) {
+    if (function == "forward_one_chunk") return PipelineRange{.kind = EventKind::forward};
+    if (function == "backward_one_chunk") return PipelineRange{.kind = EventKind::backward};
+    if (function == "backward_weight_one_chunk") return PipelineRange{.kind = EventKind::backward_weight};
+    name = function;
+  }
   if (const std::size_t path = name.find_last_of("./"); path != std::string_view::npos) name.remove_prefix(path + 1);
   std::string plain;
   for (const char letter : name) plain += letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -55,6 +69,7 @@ struct DeviceRange {
   Nanoseconds end{0};
   int step = 0;
   PipelineRange range;
+  std::optional<PipelineRange> beside = std::nullopt;  ///< the backward that runs at once with the forward `range`
 };
 
 using RangesOfDevices = std::map<int, std::vector<DeviceRange>>;
@@ -79,8 +94,13 @@ RangesOfDevices outer_ranges(const Trace& trace) {
   RangesOfDevices devices;
   const std::map<int, std::vector<Nanoseconds>> starts = step_starts(trace);
   for (const Event& event : trace.ranges) {
-    const auto range = event.device < 0 ? std::nullopt : pipeline_range_of(trace.names[as_index(event.name)]);
-    if (range) devices[event.device].push_back({event.start, event.end(), step_of_range(trace, starts, event), *range});
+    if (event.device < 0) continue;
+    const std::string& name = trace.names[as_index(event.name)];
+    const int step = step_of_range(trace, starts, event);
+    if (const auto range = pipeline_range_of(name))
+      devices[event.device].push_back({event.start, event.end(), step, *range});
+    else if (const auto both = overlapped_ranges_of(name))
+      devices[event.device].push_back({event.start, event.end(), step, both->first, both->second});
   }
   for (auto& [device, ranges] : devices) {
     std::ranges::stable_sort(ranges, {}, [](const DeviceRange& range) { return std::pair(range.start, -range.end); });
@@ -133,22 +153,59 @@ std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const R
   return places;
 }
 
+const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds time) {
+  const auto after = std::ranges::partition_point(ranges, [&](const DeviceRange& range) { return range.start <= time; });
+  return after == ranges.begin() || std::prev(after)->end <= time ? nullptr : &*std::prev(after);
+}
+
+// Threads that launch work of forwards alone, by device.
+using ForwardThreads = std::set<std::pair<int, int>>;
+
+ForwardThreads forward_threads(const Trace& trace, const RangesOfDevices& devices) {
+  ForwardThreads threads;
+  for (const Launch& launch : trace.launches) {
+    if (launch.event < 0) continue;
+    const int device = trace.events[as_index(launch.event)].device;
+    const auto found = devices.find(device);
+    const DeviceRange* within = found == devices.end() ? nullptr : range_at(found->second, launch.start);
+    if (within != nullptr && !within->beside && within->range.kind == EventKind::forward) threads.insert({device, launch.thread});
+  }
+  return threads;
+}
+
+// What a launch within a range belongs to; null where that is not known.
+const PipelineRange* launched_in(const DeviceRange& within, int device, int thread, const ForwardThreads& forwards) {
+  if (!within.beside || forwards.contains({device, thread})) return &within.range;
+  const auto any = forwards.lower_bound({device, std::numeric_limits<int>::min()});
+  return any != forwards.end() && any->first == device ? &*within.beside : nullptr;
+}
+
 // Where ranges name stages, devices with the same stage are its replicas.
 std::map<std::pair<int, int>, int> replicas_of_named(const RangesOfDevices& devices) {
   std::map<int, int> count;
   std::map<std::pair<int, int>, int> replicas;  // by device and stage
   for (const auto& [device, ranges] : devices)
     for (const DeviceRange& one : ranges)
-      if (one.range.stage >= 0 && replicas.try_emplace({device, one.range.stage}, count[one.range.stage]).second) ++count[one.range.stage];
+      for (const int stage : {one.range.stage, one.beside ? one.beside->stage : -1})
+        if (stage >= 0 && replicas.try_emplace({device, stage}, count[stage]).second) ++count[stage];
   return replicas;
 }
 
-const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds time) {
-  const auto after = std::ranges::partition_point(ranges, [&](const DeviceRange& range) { return range.start <= time; });
-  return after == ranges.begin() || std::prev(after)->end <= time ? nullptr : &*std::prev(after);
-}
-
 }  // namespace
+
+std::optional<std::pair<PipelineRange, PipelineRange>> overlapped_ranges_of(const std::string& name) {
+  constexpr std::string_view kBegin = "PP:(", kEnd = ")OVERLAP_F_B";
+  std::string_view text = name;
+  if (!text.starts_with(kBegin) || !text.ends_with(kEnd) || text.size() < kBegin.size() + kEnd.size()) return std::nullopt;
+  text = text.substr(kBegin.size(), text.size() - kBegin.size() - kEnd.size());
+  const std::size_t middle = text.find(';');
+  if (middle == std::string_view::npos) return std::nullopt;
+  auto forward = schedule_action(text.substr(0, middle)), backward = schedule_action(text.substr(middle + 1));
+  if (!forward || !backward) return std::nullopt;
+  if (forward->kind != EventKind::forward) std::swap(forward, backward);
+  if (forward->kind != EventKind::forward || backward->kind == EventKind::forward) return std::nullopt;
+  return std::pair(*forward, *backward);
+}
 
 std::optional<PipelineRange> pipeline_range_of(const std::string& name) {
   constexpr std::string_view kSchedule = "PP:", kForward = "Forward ", kBackward = "Backward ", kOptimizer = "Optimizer.step#";
@@ -167,9 +224,10 @@ void tag_pipeline_ranges(Trace& trace) {
   number_ranges(devices);
   const auto stages = stages_by_warm_up(trace, devices);
   const auto replicas = replicas_of_named(devices);
-  std::vector<Nanoseconds> called(trace.events.size(), Nanoseconds::min());
+  const ForwardThreads forwards = forward_threads(trace, devices);
+  std::vector<std::pair<Nanoseconds, int>> called(trace.events.size(), {Nanoseconds::min(), -1});
   for (const Launch& launch : trace.launches)
-    if (launch.event >= 0) called[as_index(launch.event)] = launch.start;
+    if (launch.event >= 0) called[as_index(launch.event)] = {launch.start, launch.thread};
   TraceBuilder builder(trace);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     Event& event = trace.events[i];
@@ -177,13 +235,14 @@ void tag_pipeline_ranges(Trace& trace) {
     if (event.tag < 0 || found == devices.end()) continue;
     Tag tag = trace.tags[as_index(event.tag)];
     if (const auto place = stages.find(event.device); place != stages.end()) std::tie(tag.stage, tag.replica) = place->second;
-    const DeviceRange* within = range_at(found->second, called[i]);
-    if (computes(event)) tag.microbatch = within == nullptr ? -1 : within->range.microbatch;
-    if (within != nullptr && within->range.stage >= 0) {
-      tag.stage = within->range.stage;
+    const DeviceRange* within = range_at(found->second, called[i].first);
+    const PipelineRange* range = within == nullptr ? nullptr : launched_in(*within, event.device, called[i].second, forwards);
+    if (computes(event)) tag.microbatch = range == nullptr ? -1 : range->microbatch;
+    if (range != nullptr && range->stage >= 0) {
+      tag.stage = range->stage;
       tag.replica = replicas.at({event.device, tag.stage});
     }
-    if (within != nullptr && event.kind == EventKind::kernel) event.kind = within->range.kind;
+    if (range != nullptr && event.kind == EventKind::kernel) event.kind = range->kind;
     event.tag = builder.tag(tag);
   }
 }

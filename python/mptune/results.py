@@ -60,6 +60,7 @@ __all__ = [
     "LimitPart",
     "Link",
     "LinkUse",
+    "LoneCollective",
     "MainCause",
     "MeasuredLayer",
     "MeasuredSize",
@@ -241,6 +242,15 @@ class Quality(Result):
     cut_off: int
     ambiguous: int
     unmatched_ns: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LoneCollective(Result):
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known. In
+    ProfileResult.lone_collectives, ImportResult.lone_collectives."""
+
+    count: int
+    step_share: float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -478,6 +488,8 @@ class ProfileResult(Result):
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    lone_collectives: LoneCollective | None = None
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known."""
     whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...] | None = None
     overhead: Overhead | None = None
@@ -1179,6 +1191,8 @@ class ImportResult(Result):
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    lone_collectives: LoneCollective | None = None
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known."""
     whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...]
     advice: tuple[Advice, ...]
@@ -1190,6 +1204,10 @@ class ImportResult(Result):
     files: tuple[str, ...] | None = None
     """One of each rank of a job."""
     ranks: tuple[ImportedRank, ...] | None = None
+    with_missing_ranks_s: float | None = None
+    """Time of all devices in collectives with ranks that have no file, after all others had come: part of it may be waiting."""
+    common_window_s: float | None = None
+    """Of recordings that have no steps and cover different times: the time that all of them hold, which is analysed."""
     missing_ranks: tuple[int, ...] | None = None
 
 

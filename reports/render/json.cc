@@ -318,6 +318,8 @@ void put_trace(planner::Json& json, const TraceReport& report) {
   if (report.bubble_theory) json["bubble_theory"] = *report.bubble_theory;
   json["quality"] = to_json_object(report.quality);
   if (report.whole_graphs > 0) json["whole_graphs"] = {{"count", report.whole_graphs}, {"compute_share", report.whole_graphs_share}};
+  if (report.lone_collectives > 0)
+    json["lone_collectives"] = {{"count", report.lone_collectives}, {"step_share", report.lone_collectives_share}};
   json["implausible_times"] = planner::Json::array();
   for (const ImplausibleTime& record : report.implausible)
     json["implausible_times"].push_back(

@@ -23,9 +23,53 @@ TEST(PipelineRange, NamesOfPrograms) {
     EXPECT_EQ(pipeline_range_of(name), PipelineRange{.kind = EventKind::forward}) << name;
   EXPECT_EQ(pipeline_range_of("megatron/backward_step"), PipelineRange{.kind = EventKind::backward});
   EXPECT_EQ(pipeline_range_of("Optimizer.step#AdamW.step"), PipelineRange{.kind = EventKind::optimizer});
-  for (const char* name :
-       {"PP:1SEND_F3", "PP:1UNSHARD", "PP:F3", "PP:1F", "PP:", "Forward Linear", "Forward", "forward_step_helper", "", "PP:1F99999999999"})
+  // PyTorch's profiler with stacks.
+  EXPECT_EQ(pipeline_range_of("megatron/core/pipeline_parallel/schedules.py(284): forward_step"),
+            PipelineRange{.kind = EventKind::forward});
+  EXPECT_EQ(pipeline_range_of("/opt/megatron/core/pipeline_parallel/schedules.py(450): backward_step"),
+            PipelineRange{.kind = EventKind::backward});
+  EXPECT_EQ(pipeline_range_of("torch/distributed/pipelining/stage.py(650): forward_one_chunk"), PipelineRange{.kind = EventKind::forward});
+  EXPECT_EQ(pipeline_range_of("torch/distributed/pipelining/stage.py(725): backward_one_chunk"),
+            PipelineRange{.kind = EventKind::backward});
+  EXPECT_FALSE(pipeline_range_of("torch/nn/modules/module.py(1700): _call_impl"));
+  EXPECT_FALSE(pipeline_range_of("forward_one_chunk"));
+  for (const char* name : {"PP:(1F3;0B2)OVERLAP_F_B", "PP:1REDUCE_GRAD", "PP:1SEND_F3", "PP:1UNSHARD", "PP:F3", "PP:1F",
+                           "PP:", "Forward Linear", "Forward", "forward_step_helper", "", "PP:1F99999999999"})
     EXPECT_FALSE(pipeline_range_of(name)) << name;
+}
+
+TEST(PipelineRange, TwoActionsAtOnce) {
+  const std::pair both(PipelineRange{EventKind::forward, 1, 3}, PipelineRange{EventKind::backward, 0, 2});
+  EXPECT_EQ(overlapped_ranges_of("PP:(1F3;0B2)OVERLAP_F_B"), both);
+  EXPECT_EQ(overlapped_ranges_of("PP:(0B2;1F3)OVERLAP_F_B"), both);
+  for (const char* name : {"PP:1F3", "PP:(1F3)OVERLAP_F_B", "PP:(1F3;0F2)OVERLAP_F_B", "PP:(1F3;0B2)", "PP:()OVERLAP_F_B",
+                           "PP:(;)OVERLAP_F_B", "PP:)OVERLAP_F_B", ""})
+    EXPECT_FALSE(overlapped_ranges_of(name)) << name;
+}
+
+// DualPipeV of torch.distributed.pipelining runs a forward on its own thread while autograd's launches a backward.
+TEST(PipelineRanges, WorkOfTwoActionsAtOnceIsToldApartByItsThread) {
+  for (const bool known : {true, false}) {
+    Trace trace;
+    trace.devices = {{.name = "cuda:0", .description = "CUDA device"}};
+    trace.threads = {"autograd", "main"};
+    trace.names = {known ? "PP:1F2" : "PP:1UNSHARD", "PP:(1F3;0B2)OVERLAP_F_B", "gemm"};
+    trace.tags = {{.step = 0, .stage = 0, .microbatch = 0, .layer = -1, .replica = 0}};
+    const auto at = [](int time) { return Nanoseconds{time}; };
+    for (int range = 0; range < 2; ++range)
+      trace.ranges.push_back(
+          {.start = at(1000 * range), .duration = at(1000), .name = range, .tag = -1, .device = 0, .kind = EventKind::action});
+    for (const auto& [time, thread] : {std::pair(100, 1), std::pair(1100, 1), std::pair(1200, 0)}) {
+      trace.launches.push_back({static_cast<int>(trace.events.size()), thread, -1, at(time), at(time + 10), time});
+      trace.events.push_back({.start = at(time + 50), .duration = at(20), .name = 2, .tag = 0, .kind = EventKind::kernel});
+    }
+    tag_pipeline_ranges(trace);
+    const auto tag = [&](std::size_t event) { return trace.tags[as_index(trace.events[event].tag)]; };
+    EXPECT_EQ(trace.events[1].kind, known ? EventKind::forward : EventKind::kernel);
+    EXPECT_EQ(trace.events[2].kind, known ? EventKind::backward : EventKind::kernel);
+    EXPECT_EQ(std::pair(tag(1).stage, tag(1).microbatch), known ? std::pair(1, 3) : std::pair(0, -1));
+    EXPECT_EQ(std::pair(tag(2).stage, tag(2).microbatch), known ? std::pair(0, 2) : std::pair(0, -1));
+  }
 }
 
 /// Ranks of 1F1B with `stages` stages and `microbatches`, two steps; kernels of the backward are launched by another thread.
