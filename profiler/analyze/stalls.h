@@ -24,7 +24,7 @@ struct Stall {
 
   [[nodiscard]] Nanoseconds excess() const { return time - typical; }
   /// Waits of others hide it: it costs less than a thousandth of its step.
-  [[nodiscard]] bool is_hidden() const { return price * 1000 < step_time; }
+  [[nodiscard]] bool is_hidden() const { return price == Nanoseconds{0} || price < step_time / 1000; }
 };
 
 /// What counts as a stall.
@@ -35,11 +35,11 @@ inline constexpr int kMostStalls = 1000;
 
 /// Stalls of a recording, dearest first, then longest first.
 ///
-/// Peers of an action are those of the same device, stage and kind in all steps. Its typical time is their median; with three steps or
-/// more, at least the median of the same micro-batch over the steps, so that what recurs in every step is no stall. An action is a stall
-/// where its time exceeds that by more than kLeastStallSpreads standard deviations (1.4826 times the median absolute deviation of its peers
-/// or of its micro-batch, whichever is larger) and by more than kLeastStallShare of its step. With fewer than kLeastPeers peers there is
-/// none.
+/// Peers of an action are those of the same device, stage and kind in all steps. Its typical time is their median (the lower one of two in
+/// the middle); with three steps or more, at least the median of the same micro-batch over the steps, so that what recurs in every step is
+/// no stall. An action is a stall where its time exceeds that by more than kLeastStallSpreads standard deviations (1.4826 times the median
+/// absolute deviation of its peers or of its micro-batch, whichever is larger) and by more than kLeastStallShare of its step. With fewer
+/// than kLeastPeers peers there is none.
 ///
 /// The same rule finds late starts: the time from the end of all producers, or from the start of the step, to the action's start. Its peers
 /// also wait for the same lane, for another one, or for nothing; where those that wait are too few, all that wait are peers. A late start

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kActionRemedy = "give the folder that Primus wrote with --dump_pp_data, or its files pp_rank_N.json";
 constexpr JsonLimits kActionLimits{.depth = 8, .values = std::int64_t{1} << 25};
+constexpr std::int64_t kLastNumber = 1 << 30;  // of an iteration; ranks have a limit of their own
 constexpr std::int64_t kMostGiB = std::int64_t{1} << 20;
 
 struct KindKey {
@@ -35,7 +36,7 @@ bool is_iteration(const JsonField& value) {
 std::optional<int> number_at_end(const std::string& text) {
   const std::size_t at = text.find_last_not_of("0123456789");
   const auto number = integer(text.substr(at == std::string::npos ? 0 : at + 1));
-  return number && *number <= kLastRank ? std::optional(static_cast<int>(*number)) : std::nullopt;
+  return number && *number <= kLastNumber ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
 bool names_rank_of(const std::string& key) {
@@ -145,6 +146,14 @@ bool is_table(TextInput& input) {
   return c != '{' && c != '[';
 }
 
+// "pp_rank_3.json" is of rank 3; other numbers in names are not of ranks.
+std::optional<int> rank_of_file(const std::string& path) {
+  const std::string stem = rank_stem(path);
+  const auto number = names_rank_of(stem) ? number_at_end(stem) : std::nullopt;
+  if (number && *number > kLastRank) throw Error("its name is that of one of more than 4096 ranks", path, kActionRemedy);
+  return number;
+}
+
 // The folder's files of ranks, by rank.
 std::vector<std::string> files_of_folder(const std::string& folder) {
   std::map<std::pair<int, std::string>, std::string> files;
@@ -153,7 +162,7 @@ std::vector<std::string> files_of_folder(const std::string& folder) {
     const std::string stem = rank_stem(at->path().string());
     if (!stem.starts_with("pp_rank_")) continue;
     const auto rank = number_at_end(stem);
-    if (rank) files[{*rank, stem}] = at->path().string();
+    if (rank && *rank <= kLastRank) files[{*rank, stem}] = at->path().string();
   }
   std::vector<std::string> paths;
   for (const auto& [key, path] : files) paths.push_back(path);
@@ -216,8 +225,7 @@ ActionTimeline read_action_timeline(const std::vector<std::string>& paths) {
   std::set<int> ranks;
   for (std::size_t i = 0; i < files.size(); ++i) {
     TextInput input = open_text(files[i]);
-    const auto named = number_at_end(rank_stem(files[i]));
-    const int rank = named ? *named : files.size() > 1 ? static_cast<int>(i) : -1;
+    const int rank = rank_of_file(files[i]).value_or(files.size() > 1 ? static_cast<int>(i) : -1);
     append(times, is_table(input) ? read_action_table(input) : read_action_json(input, rank), ranks);
   }
   const std::filesystem::path beside = std::filesystem::path(files.front()).parent_path() / "config.json";

@@ -9,6 +9,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/ranks/looped_order.h"
 
 namespace mptune::profiler {
 namespace {
@@ -17,20 +18,12 @@ constexpr int kMostChunksTried = 8;
 // A larger number of chunks has to explain this much more of the time before actions start.
 constexpr double kExplainsMore = 0.9;
 
-bool is_forward(const TimedAction& action) {
-  return action.kind == EventKind::forward;
+bool is_weights(const TimedAction& action) {
+  return action.kind == EventKind::backward_weight;
 }
 
-// Chunk and micro-batch of the nth forward, in Megatron-LM's order (get_schedule_table in core/pipeline_parallel/schedules.py):
-//     2 ranks, 2 chunks, 3 micro-batches:   chunk 0 0 1 1 0 1   micro-batch 0 1 0 1 2 2
-// The first `count` of them, as far as there are so many.
-std::vector<std::pair<int, int>> looped_order(int ranks, int chunks, int microbatches, int count) {
-  std::vector<std::pair<int, int>> order;
-  const int group = chunks == 1 ? std::max(1, microbatches) : ranks;
-  for (int first = 0; first < microbatches && std::ssize(order) < count; first += group)
-    for (int chunk = 0; chunk < chunks; ++chunk)
-      for (int one = first; one < std::min(first + group, microbatches); ++one) order.emplace_back(chunk, one);
-  return order;
+bool is_forward(const TimedAction& action) {
+  return action.kind == EventKind::forward;
 }
 
 // Of one kind, of the rank and iteration that has most.
@@ -44,15 +37,25 @@ int most_of_a_kind(const std::vector<TimedAction>& actions) {
 void name_actions(std::vector<TimedAction>& actions, int ranks, int chunks, int microbatches) {
   const std::vector<std::pair<int, int>> order = looped_order(ranks, chunks, microbatches, most_of_a_kind(actions));
   for (TimedAction& action : actions) {
-    if (action.microbatch >= 0 && action.chunk >= 0) continue;
-    if (action.microbatch >= 0 && chunks == 1) {
-      action.chunk = 0;
-      continue;
-    }
-    if (as_index(action.nth) >= order.size()) continue;
+    if (action.chunk < 0 && chunks == 1) action.chunk = 0;
+    const bool is_named = action.microbatch >= 0 && action.chunk >= 0;
+    if (is_named || is_weights(action) || as_index(action.nth) >= order.size()) continue;
     const auto& [chunk, microbatch] = order[as_index(action.nth)];
     if (action.chunk < 0) action.chunk = is_forward(action) ? chunk : chunks - 1 - chunk;
     if (action.microbatch < 0) action.microbatch = microbatch;
+  }
+}
+
+// Weight gradients that do not say theirs are those of the backward in the same place of its list.
+void name_weights(std::vector<TimedAction>& actions) {
+  std::map<std::tuple<int, int, int>, const TimedAction*> backwards;  // by iteration, rank, place
+  for (const TimedAction& action : actions)
+    if (!is_forward(action) && !is_weights(action)) backwards[{action.iteration, action.rank, action.nth}] = &action;
+  for (TimedAction& action : actions) {
+    const auto found = backwards.find({action.iteration, action.rank, action.nth});
+    if (!is_weights(action) || action.microbatch >= 0 || found == backwards.end()) continue;
+    action.microbatch = found->second->microbatch;
+    action.chunk = found->second->chunk;
   }
 }
 
@@ -139,6 +142,7 @@ ChunkMap place_actions(ActionTimes& times) {
     refuse_counts(times, most_of_a_kind(times.actions));
   if (stated_chunks(times.actions) > times.chunks) refuse_counts(times, most_of_a_kind(times.actions));
   name_actions(times.actions, times.ranks, times.chunks, times.microbatches);
+  name_weights(times.actions);
   ChunkMap map{times.ranks, times.chunks, false};
   if (times.chunks == 2) {
     const double loop = unexplained_time(last, times.ranks, 2, times.microbatches, false);
@@ -167,10 +171,9 @@ ActionDependencies dependencies_of(const std::vector<TimedAction>& actions, cons
   for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
     Key needed = keys[as_index(i)];
     auto& [iteration, kind, stage, microbatch, part] = needed;
-    if (kind == Class::forward && stage == 0) continue;
-    if (kind == Class::weights)
-      kind = Class::backward;
-    else if (kind == Class::backward && stage == map.stages() - 1)
+    // Weight gradients follow their backward in the order of their rank.
+    if (kind == Class::weights || (kind == Class::forward && stage == 0)) continue;
+    if (kind == Class::backward && stage == map.stages() - 1)
       kind = Class::forward;
     else
       stage += kind == Class::forward ? -1 : 1;

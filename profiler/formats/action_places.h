@@ -14,14 +14,18 @@ struct ChunkMap {
   bool is_v = false;  ///< of two chunks: the second runs through the ranks backwards
 
   [[nodiscard]] int stages() const { return ranks * chunks; }
-  [[nodiscard]] int stage(int rank, int chunk) const { return is_v && chunk == 1 ? 2 * ranks - 1 - rank : chunk * ranks + rank; }
+  /// -1 where the chunk is not known.
+  [[nodiscard]] int stage(int rank, int chunk) const {
+    if (chunk < 0) return -1;
+    return is_v && chunk == 1 ? 2 * ranks - 1 - rank : chunk * ranks + rank;
+  }
 };
 
 /// Gives every action its micro-batch and chunk, as read_action_timeline says. Throws Error where the number of micro-batches or chunks
 /// that the file states contradicts its actions.
 [[nodiscard]] ChunkMap place_actions(ActionTimes& times);
 
-/// Pairs (producer, consumer) of actions of different lanes or kinds; `missing` counts actions whose producer is not there.
+/// Pairs (producer, consumer) of actions that exchange an activation or a gradient; `missing` counts actions whose producer is not there.
 /// Requires: placed actions.
 struct ActionDependencies {
   std::vector<std::pair<int, int>> pairs;

@@ -59,10 +59,10 @@ struct ActionTimeline {
 ///   Where the number of chunks is not stated, it is the least under which dependencies explain when actions start.
 /// - Two chunks lie on the ranks as in a loop (0 1 2 0 1 2), or as in a V (0 1 2 2 1 0), whichever the times contradict less.
 /// - Edges: order of each rank; a forward follows that of the stage before, a backward that of the stage behind, the last stage's backward
-///   its forward; weight gradients follow their backward.
-/// - Clocks: each rank's is moved later, iteration by iteration, by the least that no dependency ends after what needs it. Where no
-/// movement
-///   does that, none is moved.
+///   its forward; weight gradients follow their backward in the order of their rank. Those that do not say theirs are of the backward in
+///   the same place of its list.
+/// - Clocks: each rank's is moved later, iteration by iteration, by the least that no dependency ends after what needs it. Where
+///   no movement does that, none is moved.
 /// - A forward and a backward with the same start and end were timed as one: each gets a half.
 ///
 /// `quality.unmatched` counts actions whose dependency is missing, `quality.dropped` those of iterations that some rank lacks.

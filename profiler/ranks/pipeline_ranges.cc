@@ -14,6 +14,8 @@
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "profiler/ranks/joined_edges.h"
+#include "profiler/ranks/looped_order.h"
+#include "profiler/ranks/virtual_stages.h"
 #include "profiler/trace/settle.h"
 #include "profiler/trace/trace_builder.h"
 
@@ -119,17 +121,18 @@ void number_ranges(RangesOfDevices& devices) {
   }
 }
 
-// Forwards before the first backward in the first step that has both; 0: there is none.
-int warm_up(const std::vector<DeviceRange>& ranges) {
-  std::map<int, std::pair<int, bool>> steps;  // forwards, and whether a backward came
+// How the first step with forwards and backwards begins; without forwards where there is none.
+WarmUp warm_up(const std::vector<DeviceRange>& ranges) {
+  std::map<int, std::pair<WarmUp, bool>> steps;  // and whether a backward came
   for (const DeviceRange& one : ranges) {
-    auto& [forwards, ended] = steps[one.step];
-    if (one.range.kind == EventKind::forward && !ended) ++forwards;
+    auto& [warm, ended] = steps[one.step];
+    if (one.range.kind == EventKind::forward) ++warm.forwards;
+    if (one.range.kind == EventKind::forward && !ended) ++warm.before_backward;
     if (one.range.kind == EventKind::backward || one.range.kind == EventKind::backward_input) ended = true;
   }
   for (const auto& [step, counted] : steps)
-    if (step >= 0 && counted.first > 0 && counted.second) return counted.first;
-  return 0;
+    if (step >= 0 && counted.first.before_backward > 0 && counted.second) return counted.first;
+  return {};
 }
 
 bool knows_stages(const Trace& trace) {
@@ -139,7 +142,7 @@ bool knows_stages(const Trace& trace) {
 /// Stage and replica by device; empty: not known.
 std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const RangesOfDevices& devices) {
   std::map<int, std::vector<int>> with;  // devices by warm-up
-  for (const auto& [device, ranges] : devices) with[warm_up(ranges)].push_back(device);
+  for (const auto& [device, ranges] : devices) with[warm_up(ranges).before_backward].push_back(device);
   if (knows_stages(trace) || devices.size() != trace.devices.size() || with.size() < 2 || with.contains(0)) return {};
   const auto stages = static_cast<int>(with.size());
   const auto& [least, last] = *with.begin();
@@ -151,6 +154,39 @@ std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const R
       places[members[replica]] = {least + stages - 1 - forwards, static_cast<int>(replica)};
   }
   return places;
+}
+
+// Stage and micro-batch of the nth forward and the nth backward of a device in a step.
+void name_looped(std::vector<DeviceRange>& ranges, int place, const VirtualStages& stages) {
+  const std::vector<std::pair<int, int>> order =
+      looped_order(stages.ranks, stages.chunks, stages.microbatches, stages.chunks * stages.microbatches);
+  std::map<std::pair<int, EventKind>, std::size_t> next;
+  for (DeviceRange& one : ranges) {
+    const bool forward = one.range.kind == EventKind::forward;
+    if (!forward && one.range.kind != EventKind::backward) continue;
+    const std::size_t nth = next[{one.step, one.range.kind}]++;
+    if (nth >= order.size()) continue;
+    const auto& [chunk, microbatch] = order[nth];
+    one.range.stage = (forward ? chunk : stages.chunks - 1 - chunk) * stages.ranks + place;
+    one.range.microbatch = microbatch;
+  }
+}
+
+// Of a schedule with virtual stages whose ranges have no numbers.
+void name_virtual_stages(const Trace& trace, RangesOfDevices& devices) {
+  const auto has_number = [](const DeviceRange& one) { return one.range.stage >= 0 || one.range.microbatch >= 0; };
+  std::map<int, WarmUp> warm_ups;
+  for (const auto& [device, ranges] : devices) {
+    if (std::ranges::any_of(ranges, has_number)) return;
+    warm_ups[device] = warm_up(ranges);
+  }
+  if (warm_ups.size() != trace.devices.size()) return;
+  const bool from_messages = knows_stages(trace);
+  for (const Event& event : trace.events)
+    if (event.tag >= 0 && from_messages) warm_ups[event.device].stage = trace.tags[as_index(event.tag)].stage;
+  const auto stages = virtual_stages_of(warm_ups);
+  if (!stages) return;
+  for (auto& [device, ranges] : devices) name_looped(ranges, stages->place.at(device), *stages);
 }
 
 const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds time) {
@@ -221,6 +257,7 @@ std::optional<PipelineRange> pipeline_range_of(const std::string& name) {
 void tag_pipeline_ranges(Trace& trace) {
   RangesOfDevices devices = outer_ranges(trace);
   if (devices.empty()) return;
+  name_virtual_stages(trace, devices);
   number_ranges(devices);
   const auto stages = stages_by_warm_up(trace, devices);
   const auto replicas = replicas_of_named(devices);

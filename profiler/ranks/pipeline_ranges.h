@@ -31,7 +31,8 @@ struct PipelineRange {
 [[nodiscard]] std::optional<std::pair<PipelineRange, PipelineRange>> overlapped_ranges_of(const std::string& name);
 
 /// Work launched within such a range gets its kind, stage and micro-batch. Outer ranges count. Ranges without a number are counted, each
-/// kind for itself, on every device in every step: micro-batches of a schedule without virtual stages.
+/// kind for itself, on every device in every step: micro-batches of a schedule without virtual stages, or in the order of interleaved 1F1B
+/// where the warm-ups are its (virtual_stages.h).
 ///
 /// Work of a range that runs a forward and a backward at once belongs to the forward if a thread launched it that launches other forwards
 /// of the device, else to the backward: autograd has a thread of its own. Where no other forward tells, neither is known.

@@ -133,6 +133,15 @@ TEST_F(ActionFiles, KnowSplitBackwardsAndChunksInAV) {
   }
 }
 
+// The zero-bubble runtime of Primus does not say whose weight gradients they are.
+TEST_F(ActionFiles, WeightGradientsAreThoseOfTheirBackward) {
+  const Pipeline shape{"zb1p", 4, 1, 8};
+  const Trace trace = simulated(shape);
+  const profiler::ActionTimeline read = read_action_timeline({write(trace, shape, {.configuration = true})});
+  EXPECT_EQ(actions_of(read.trace), actions_of(trace));
+  EXPECT_EQ(read.trace.quality, TraceQuality{});
+}
+
 // Every rank's times count from when it began the iteration itself.
 TEST_F(ActionFiles, ClocksFollowFromDependencies) {
   const Pipeline shape{"1f1b", 4, 1, 8};

@@ -72,6 +72,12 @@ TEST_F(ActionTimesTest, IterationsFollowOneAnother) {
   EXPECT_EQ(trace.quality, TraceQuality{});
 }
 
+TEST_F(ActionTimesTest, IterationsMayHaveLargeNumbers) {
+  const Trace trace = read_action_timeline({put("pp_rank_0.json", R"({"250000": {"fwd_start": [0], "fwd_end": [1]}})")}).trace;
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps[0].step, 250000);
+}
+
 TEST_F(ActionTimesTest, AnIterationThatARankLacksIsLeftOut) {
   const Trace trace = read_action_timeline({put("t.csv",
                                                 "iteration,rank,kind,start_ms,end_ms\n1,0,fwd,0,1\n1,0,bwd,3,4\n1,1,fwd,1,2\n1,1,bwd,2,3\n"
@@ -120,7 +126,7 @@ TEST(HostileActionTimes, Json) {
   EXPECT_THAT(refused(R"({"1": {"fwd_start": [0], "fwd_end": [1], "fwd_minibatch": [-1]}})"), HasSubstr("out of range"));
   EXPECT_THAT(refused(R"({"1": {"fwd_start": [0], "fwd_end": [1], "fwd_chunk": [99]}})"), HasSubstr("out of range"));
   EXPECT_THAT(refused(R"({"1": {"fwd_start": [0], "fwd_end": [1], "memory": -1}})"), HasSubstr("out of range"));
-  EXPECT_THAT(refused(R"({"rank 4096": {"1": {"fwd_start": [0], "fwd_end": [1]}}})"), HasSubstr("no number of a rank"));
+  EXPECT_THAT(refused(R"({"rank 4096": {"1": {"fwd_start": [0], "fwd_end": [1]}}})"), HasSubstr("more than 4096 ranks"));
 }
 
 TEST(HostileActionTimes, Table) {
