@@ -11,7 +11,17 @@ namespace {
 
 constexpr std::size_t kActionBlock = std::size_t{64} << 10;
 constexpr std::size_t kMostActionText = std::size_t{1} << 30;
+constexpr std::size_t kLongestHeader = 4096;
 constexpr double kNanosecondsPerMs = 1e6;
+
+// Whether a JSON text has a member of this quoted name.
+bool has_key(const std::string& text, const std::string& quoted) {
+  for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
+    const std::size_t behind = text.find_first_not_of(" \t\r\n", at + quoted.size());
+    if (behind != std::string::npos && text[behind] == ':') return true;
+  }
+  return false;
+}
 
 // Appends up to `count` bytes of the text.
 void read_some(TextInput& input, std::string& text, std::size_t count) {
@@ -47,14 +57,13 @@ std::string whole_text(TextInput& input) {
 bool begins_like_actions(TextInput& input) {
   std::string text;
   read_some(input, text, kActionBlock);
-  if (text.find("\"traceEvents\"") != std::string::npos) return false;
-  if (const std::size_t first = text.find_first_not_of(" \t\r\n"); first == std::string::npos)
-    return false;
-  else if (text[first] == '{' || text[first] == '[')
-    return text.find("\"fwd_start\"") != std::string::npos;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text.find("\"traceEvents\"") != std::string::npos) return false;
+  if (text[first] == '{' || text[first] == '[') return has_key(text, "\"fwd_start\"");
   const std::string header = text.substr(0, text.find('\n'));
   const auto has = [&](const char* column) { return header.find(column) != std::string::npos; };
-  return has("rank") && has("kind") && has("start_ms") && has("end_ms");
+  return header.size() <= kLongestHeader && header.find('\0') == std::string::npos && has("rank") && has("kind") && has("start_ms") &&
+         has("end_ms");
 }
 
 std::string rank_stem(const std::string& path) {

@@ -154,6 +154,7 @@ TEST_F(ActionTimesTest, RefusesFilesThatDoNotBelongTogether) {
   EXPECT_THAT(testing::refusal_of([&] { (void)read_action_timeline({first}); }), HasSubstr("pp_size"));
   EXPECT_FALSE(holds_action_times(path("no such file")));
   EXPECT_FALSE(holds_action_times(put("other.csv", "a,b\n1,2\n")));
+  EXPECT_FALSE(holds_action_times(put("list.json", R"([{"ph": "X", "name": "fwd_start", "ts": 1, "dur": 1}])")));
   EXPECT_FALSE(holds_action_times(put("kineto.json", R"({"traceEvents": [{"name": "fwd_start"}], "fwd_start": []})")));
 }
 
