@@ -43,19 +43,42 @@ bool names_rank_of(const std::string& key) {
   return key.find("rank") != std::string::npos;
 }
 
+bool names_iteration_of(const std::string& key) {
+  return key.find("iter") != std::string::npos || key.find("step") != std::string::npos;
+}
+
+/// The keys of one level of a document.
+struct LevelKeys {
+  bool ranks = false;       ///< a key says "rank"
+  bool iterations = false;  ///< a key says that it is of an iteration
+  std::set<int> numbers{};
+
+  [[nodiscard]] bool count_from_0() const { return numbers.contains(0) && *numbers.rbegin() + 1 == std::ssize(numbers); }
+};
+
 class ActionReader {
  public:
   explicit ActionReader(ActionTimes& times) : times_(times) {}
 
-  // One object per rank, or the only rank's.
+  // One object per rank or per iteration, or the only rank's.
   void read(const JsonField& document, int rank, bool is_list) {
-    if (is_list) {
-      int next = 0;
-      document.each([&](const JsonField& one) { read_rank(one, next++); });
-      return;
-    }
-    if (is_iteration(document) || !holds_ranks(document)) return read_rank(document, std::max(rank, 0));
-    document.each_member([&](const std::string& key, const JsonField& one) { read_rank(one, number_of(key, one)); });
+    int next = 0;
+    if (is_list) return document.each([&](const JsonField& one) { read_rank(one, next++); });
+    if (is_iteration(document)) return read_iteration(document, std::max(rank, 0), 0);
+    LevelKeys outer, inner;
+    bool is_deep = false;
+    document.each_member([&](const std::string& key, const JsonField& one) {
+      note(outer, key, one);
+      if (!one.is_object() || is_iteration(one)) return;
+      is_deep = true;
+      one.each_member([&](const std::string& below, const JsonField& value) { note(inner, below, value); });
+    });
+    if (is_deep)
+      read_deep(document, outer, inner);
+    else if (outer.ranks || (rank < 0 && !outer.iterations && outer.numbers.size() > 1 && outer.count_from_0()))
+      document.each_member([&](const std::string& key, const JsonField& one) { read_rank(one, number_of(key, one)); });
+    else
+      read_rank(document, std::max(rank, 0));
   }
 
  private:
@@ -65,24 +88,32 @@ class ActionReader {
     return *number;
   }
 
-  // Keys that name ranks, or a level between the keys and the iterations.
-  static bool holds_ranks(const JsonField& document) {
-    bool ranks = false;
+  static void note(LevelKeys& level, const std::string& key, const JsonField& value) {
+    level.ranks = level.ranks || names_rank_of(key);
+    level.iterations = level.iterations || names_iteration_of(key);
+    level.numbers.insert(number_of(key, value));
+  }
+
+  // Ranks of iterations, or iterations of ranks: where no key says it, ranks count from 0 and Primus's iterations from 1.
+  void read_deep(const JsonField& document, const LevelKeys& outer, const LevelKeys& inner) {
+    const bool by_number = !outer.ranks && !inner.iterations && !outer.numbers.contains(0) && inner.count_from_0();
+    const bool iterations_first = outer.iterations || inner.ranks || by_number;
     document.each_member([&](const std::string& key, const JsonField& one) {
-      ranks = ranks || names_rank_of(key) || (one.is_object() && !is_iteration(one));
+      const int first = number_of(key, one);
+      if (!iterations_first) return read_rank(one, first);
+      one.each_member([&](const std::string& below, const JsonField& value) { read_iteration(value, number_of(below, value), first); });
     });
-    return ranks;
   }
 
   void read_rank(const JsonField& value, int rank) {
-    if (rank > kLastRank) value.fail("more than 4096 ranks");
-    times_.ranks = std::max(times_.ranks, rank + 1);
-    times_.peak_bytes.resize(as_index(times_.ranks), 0);
     if (is_iteration(value)) return read_iteration(value, rank, 0);
     value.each_member([&](const std::string& key, const JsonField& one) { read_iteration(one, rank, number_of(key, one)); });
   }
 
   void read_iteration(const JsonField& value, int rank, int iteration) {
+    if (rank > kLastRank) value.fail("more than 4096 ranks");
+    times_.ranks = std::max(times_.ranks, rank + 1);
+    times_.peak_bytes.resize(as_index(times_.ranks), 0);
     if (const auto memory = value.find("memory")) {
       const double gib = memory->number();
       if (gib < 0 || gib > static_cast<double>(kMostGiB)) memory->refuse("is out of range");

@@ -45,7 +45,8 @@ struct ActionTimeline {
 ///     config.json      {"pp_size": 8, "vp_size": 1, "num_mbs": 16}     "vpp_size" and "micro_batches" in files of its simulator
 ///
 /// Lists of micro-batches and chunks, the weight gradients and config.json may be absent; config.json is read where it lies beside the
-/// first file. One file may hold all ranks: a list with an object per rank, or an object of such objects with keys like "rank 3".
+/// first file. One file may hold all ranks: a list with an object per rank, or an object of such objects with keys like "rank 3", or by
+/// iteration and then by rank. Keys that are numbers only are ranks where they count from 0 and the file's name is not that of a rank.
 ///
 /// A table with the same content is read too. Columns may come in any order; those of nth, microbatch, chunk, iteration and run may be
 /// absent; `kind` is fwd, bwd or wgrad:

@@ -60,6 +60,14 @@ TEST_F(ActionTimesTest, OneFileOfEveryRankAFolderOneFileAndATableAreTheSame) {
   EXPECT_EQ(read_any_trace(put("named.json", R"({"rank 1":)" + std::string(kLastRank) + R"(, "rank 0":)" + kFirstRank + "}")), trace);
   EXPECT_EQ(read_any_trace(put("numbered.json", R"({"1":)" + std::string(kLastRank) + R"(, "0":)" + kFirstRank + "}")), trace);
   EXPECT_EQ(read_any_trace(put("table.csv", kTable)), without_memory);
+  const auto inner = [](const char* rank) { return std::string(rank).substr(6, std::string(rank).size() - 7); };  // of {"1": ...}
+  const std::string both = R"({"0":)" + inner(kFirstRank) + R"(, "1":)" + inner(kLastRank) + "}";
+  EXPECT_EQ(read_any_trace(put("iterations.json", R"({"1":)" + both + "}")), trace);
+  EXPECT_EQ(read_any_trace(put("iteration 1.json", R"({"iteration 1":)" + both + "}")), trace);
+  const Trace one = read_any_trace(put("one.json", both));
+  EXPECT_EQ(one.events, trace.events);
+  EXPECT_EQ(one.steps.at(0).step, 0);
+  EXPECT_EQ(read_any_trace(put("pp_rank_7.json", both)).steps.size(), 2U) << "iterations of one rank";
 }
 
 TEST_F(ActionTimesTest, IterationsFollowOneAnother) {
