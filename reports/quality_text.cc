@@ -13,7 +13,7 @@ const char* what_happened(profiler::QualityObjection::Loss loss) {
     case profiler::QualityObjection::Loss::zero_stamped:
       return "have no times: the profiler stamped them 0";
     case profiler::QualityObjection::Loss::unmatched:
-      return "have no counterpart: a launch, a send or a receive";
+      return "have no counterpart: a launch, a send, a receive or the action before";
     case profiler::QualityObjection::Loss::ambiguous:
       return "overlap work of another process under the same device number: whether it is one device or several is not known";
     case profiler::QualityObjection::Loss::unmatched_time:
@@ -79,6 +79,8 @@ const char* remedy_of(const profiler::QualityObjection& objection) {
       return "give the files of all ranks, recorded with a PyTorch that describes its collectives (2.3 or newer)";
     case profiler::QualityObjection::Loss::ambiguous:
       return "give one file of each process, or an export that says which GPU each means (TARGET_INFO_CUDA_DEVICE)";
+    case profiler::QualityObjection::Loss::unmatched:
+      return "give the files of all ranks, or record again, fewer steps at a time";
     default:
       return "record again, fewer steps at a time";
   }

@@ -77,6 +77,21 @@ struct LinkRow {
   double exposed_s = 0;  ///< part of it during which the destination computed nothing
 };
 
+/// A forward or backward that took far longer, or started far later, than others like it (profiler/analyze/stalls.h).
+struct StallRow {
+  std::string device;
+  int step = 0;
+  int stage = 0;
+  int microbatch = 0;
+  EventKind kind = EventKind::forward;
+  bool late = false;   ///< it started late; false: it took long
+  double time_s = 0;   ///< how late, or how long
+  double usual_s = 0;  ///< the same of others like it
+  double price_s = 0;  ///< by how much its step, replayed, is shorter without it
+  double price_percent = 0;
+  bool hidden = false;  ///< waits of others hide it: its price is about 0
+};
+
 /// Memory in use on a device over the drawn step, and what its peak is made of.
 struct MemoryRow {
   struct Sample {
@@ -102,6 +117,7 @@ struct TraceReport {
   double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
   bool has_stages = false;              ///< events are tagged with their stage
   std::vector<planner::Advice> advice;  ///< largest first
+  std::vector<StallRow> stalls;         ///< dearest first; none of a simulation
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
   std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known of it
@@ -113,6 +129,8 @@ struct TraceReport {
   double recompute_s = 0;            ///< mean per device and step, part of compute
   double reduce_s = 0;               ///< sums over replicas, likewise
   TraceQuality quality;
+  std::int64_t lone_collectives = 0;         ///< of one rank's file: how much of their time is waiting is not known
+  double lone_collectives_share = 0;         ///< of the step of the device that runs them
   std::int64_t whole_graphs = 0;             ///< CUDA graphs recorded as a whole: what is inside is not known
   double whole_graphs_share = 0;             ///< of the computing time of all devices
   std::vector<ImplausibleTime> implausible;  ///< records left out or cut because their times can't be right, the first few

@@ -4,10 +4,12 @@
 #include <tuple>
 
 #include "planner/cost/variants.h"
+#include "profiler/analyze/busy.h"
 #include "profiler/analyze/critical_path.h"
 #include "profiler/analyze/idle.h"
 #include "profiler/analyze/links.h"
 #include "profiler/analyze/quality_objection.h"
+#include "profiler/analyze/stalls.h"
 #include "profiler/analyze/step_work.h"
 #include "profiler/analyze/typical_times.h"
 #include "profiler/base/index.h"
@@ -171,6 +173,27 @@ std::vector<MemoryRow> memory_rows(const Trace& trace, const std::vector<DeviceR
   return rows;
 }
 
+std::vector<StallRow> stall_rows(const Trace& trace, const std::vector<profiler::StepWork>& steps) {
+  std::vector<StallRow> rows;
+  for (const profiler::Stall& stall : profiler::find_stalls(steps)) {
+    const profiler::StepWork& step = steps[as_index(stall.step)];
+    const profiler::Work& work = step.works[as_index(stall.work)];
+    const double step_s = seconds(stall.step_time);
+    rows.push_back({.device = device_name(trace, work.device),
+                    .step = step.window.step,
+                    .stage = work.tag.stage,
+                    .microbatch = work.tag.microbatch,
+                    .kind = work.kind,
+                    .late = stall.kind == profiler::Stall::Kind::late,
+                    .time_s = seconds(stall.time),
+                    .usual_s = seconds(stall.typical),
+                    .price_s = seconds(stall.price),
+                    .price_percent = step_s > 0 ? 100 * seconds(stall.price) / step_s : 0,
+                    .hidden = stall.is_hidden()});
+  }
+  return rows;
+}
+
 bool names_stages(const std::vector<profiler::StepWork>& steps) {
   return std::ranges::any_of(steps, [](const profiler::StepWork& step) {
     return std::ranges::any_of(step.works, [](const profiler::Work& work) { return work.tag.stage >= 0; });
@@ -188,7 +211,10 @@ void add_steps(TraceReport& report, const Trace& trace) {
   report.critical_path = path_rows(trace, steps);
   if (trace.simulated) return;
   report.ideal_step_s = seconds(profiler::ideal_step(steps));
-  if (!report.objection) report.advice = planner::advise(trace);
+  if (!report.objection) {
+    report.advice = planner::advise(trace);
+    report.stalls = stall_rows(trace, steps);
+  }
   put_percents(report);
 }
 
@@ -210,6 +236,22 @@ void add_whole_graphs(TraceReport& report, const Trace& trace) {
   report.whole_graphs_share = compute_s > 0 ? busy_seconds(trace, is_graph) / compute_s : 0;
 }
 
+void add_lone_collectives(TraceReport& report, const Trace& trace) {
+  const int device = profiler::lone_communicator(trace);
+  if (device < 0) return;
+  std::vector<profiler::TimeInterval> times, windows;
+  for (const Event& event : trace.events) {
+    if (!profiler::is_collective_of_nccl(trace, event)) continue;
+    ++report.lone_collectives;
+    times.push_back({event.start, event.end()});
+  }
+  for (const StepWindow& step : profiler::windows_of(trace)) windows.push_back({step.start, step.end});
+  windows = profiler::merge(std::move(windows));
+  const double all_s = seconds(profiler::total(windows));
+  const double collectives_s = seconds(profiler::total(profiler::intersect(profiler::merge(std::move(times)), windows)));
+  report.lone_collectives_share = all_s > 0 ? collectives_s / all_s : 0;
+}
+
 void add_timeline(TraceReport& report, const Trace& trace) {
   const StepWindow window = typical_step(trace);
   report.timeline = boxes_of(trace, window);
@@ -226,6 +268,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   report.implausible = trace.implausible;
   report.objection = profiler::quality_objection(trace);
   add_whole_graphs(report, trace);
+  add_lone_collectives(report, trace);
   report.breakdown = profiler::break_down(trace);
   std::vector<double> lengths;
   for (const profiler::StepBreakdown& step : report.breakdown.steps)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/index.h"
+#include "profiler/trace/kernel_names.h"
 
 namespace mptune::profiler {
 namespace {
@@ -20,7 +21,8 @@ void add_copy(std::vector<Busy>& busy, int device, const Event& event) {
   if (device >= 0 && as_index(device) < busy.size()) append(busy[as_index(device)].copy, event);
 }
 
-void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
+void add(std::vector<Busy>& busy, const Trace& trace, const Event& event, int lone) {
+  if (event.device == lone && is_collective_of_nccl(trace, event)) return add_copy(busy, event.device, event);
   if (event.kind != EventKind::copy) {
     if (is_compute(event.kind)) append(busy.at(as_index(event.device)).compute, event);
     return;
@@ -33,9 +35,24 @@ void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
 
 }  // namespace
 
+bool is_collective_of_nccl(const Trace& trace, const Event& event) {
+  return event.kind == EventKind::collective && is_nccl_kernel(trace.names.at(as_index(event.name)));
+}
+
+int lone_communicator(const Trace& trace) {
+  int lone = -1;
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::collective || event.device == lone || !is_collective_of_nccl(trace, event)) continue;
+    if (lone >= 0) return -1;
+    lone = event.device;
+  }
+  return lone;
+}
+
 std::vector<Busy> busy_times(const Trace& trace) {
   std::vector<Busy> busy(trace.devices.size());
-  for (const Event& event : trace.events) add(busy, trace, event);
+  const int lone = lone_communicator(trace);
+  for (const Event& event : trace.events) add(busy, trace, event, lone);
   for (Busy& device : busy) {
     device.compute = merge(std::move(device.compute));
     device.copy = merge(std::move(device.copy));

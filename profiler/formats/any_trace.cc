@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "profiler/base/error.h"
+#include "profiler/formats/action_times.h"
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/kineto_export.h"
@@ -46,13 +47,14 @@ bool is_sqlite(const std::string& path) {
 }
 
 TraceFormat trace_format(const std::string& path) {
+  if (holds_action_times(path)) return TraceFormat::action_times;
   TextInput input = open_text(path);
   if (is_sqlite(path)) return TraceFormat::sqlite;
   if (!starts_as_json(input))
     throw Error(
         "the file is not a trace of a known format", path,
-        "give an SQLite recording, Kineto JSON (.json, .json.gz) or a pipeline timeline; of an .nsys-rep, the result of nsys export "
-        "--type sqlite");
+        "give an SQLite recording, Kineto JSON (.json, .json.gz), a pipeline timeline or times of its actions; of an .nsys-rep, the "
+        "result of nsys export --type sqlite");
   bool pipeline = false;
   int count = 0;
   read_chrome_events(input, [&](const ChromeEvent& event) {
@@ -68,6 +70,8 @@ Trace read_any_trace(const std::string& path) {
       throw std::invalid_argument("read_any_trace does not read SQLite files");
     case TraceFormat::kineto:
       return kineto_part(path) ? read_kineto_export({path}).trace : read_kineto_job(path);
+    case TraceFormat::action_times:
+      return read_action_timeline({path}).trace;
     case TraceFormat::pipeline_timeline:
       break;
   }

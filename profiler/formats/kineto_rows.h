@@ -15,7 +15,8 @@ enum class KinetoRow { kernel, copy, memset, sync, launch, annotation, ignored }
 /// Annotations of steps begin so; the number of the step follows.
 inline constexpr std::string_view kStepName = "ProfilerStep#";
 
-/// By phase, category and name; knows the categories of 2021, which are capitalised and have no prefix.
+/// By phase, category and name; knows the categories of 2021, which are capitalised and have no prefix. Python functions of a trace with
+/// stacks are ignored, but for those that pipeline_range_of() knows.
 [[nodiscard]] KinetoRow kineto_row(const ChromeEvent& event);
 
 /// Source and destination of a copy that runs on `device`; -1: the host.

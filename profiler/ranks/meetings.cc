@@ -46,6 +46,7 @@ class Matcher {
   explicit Matcher(const std::vector<RankRecording>& recordings) : recordings_(recordings) {
     for (std::size_t r = 0; r < recordings.size(); ++r) index_of_rank_[recordings[r].rank] = static_cast<int>(r);
     for (auto* counts : {&result_.unmatched, &result_.alone, &result_.unequal, &result_.outside}) counts->assign(recordings.size(), 0);
+    result_.without_counterpart.resize(recordings.size());
     std::map<int, std::size_t> having;
     for (const RankRecording& recording : recordings)
       for (const StepWindow& step : recording.trace.steps) ++having[step.step];
@@ -82,10 +83,21 @@ class Matcher {
     return {.group = one.group, .operation = "", .source = sends ? own : peer, .destination = sends ? peer : own};
   }
 
+  void count_unmatched(const Member& member) {
+    ++result_.unmatched[as_index(member.recording)];
+    result_.without_counterpart[as_index(member.recording)].push_back(member.communication);
+  }
+
   void count_without_counterpart(const Member& member) {
     const int step = of(member).step;
     const bool is_outside = !recordings_[as_index(member.recording)].trace.steps.empty() && !common_steps_.contains(step);
-    ++(!has_partner(member) ? result_.alone : is_outside ? result_.outside : result_.unmatched)[as_index(member.recording)];
+    const auto recording = as_index(member.recording);
+    if (!has_partner(member))
+      ++result_.alone[recording];
+    else if (is_outside)
+      ++result_.outside[recording];
+    else
+      count_unmatched(member);
   }
 
   void collect(int recording) {
@@ -98,7 +110,7 @@ class Matcher {
         continue;
       }
       if (!is_collective(one) && peer_of(one, of_rank.rank) < 0) {
-        ++result_.unmatched[as_index(recording)];
+        count_unmatched({recording, c});
         continue;
       }
       const Topic topic = topic_of(one, of_rank.rank);

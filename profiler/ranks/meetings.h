@@ -23,10 +23,11 @@ struct Meeting {
 
 struct Meetings {
   std::vector<Meeting> all;
-  std::vector<std::int64_t> unmatched;  ///< by recording: a partner's recording is there, and holds no counterpart
-  std::vector<std::int64_t> alone;      ///< by recording: no partner's recording is there
-  std::vector<std::int64_t> unequal;    ///< by recording: the counterpart has another size; also counted in `unmatched`
-  std::vector<std::int64_t> outside;    ///< by recording: without counterpart, and not of a step that all recordings have
+  std::vector<std::int64_t> unmatched;                ///< by recording: a partner's recording is there, and holds no counterpart
+  std::vector<std::vector<int>> without_counterpart;  ///< by recording: the communications counted in `unmatched`
+  std::vector<std::int64_t> alone;                    ///< by recording: no partner's recording is there
+  std::vector<std::int64_t> unequal;                  ///< by recording: the counterpart has another size; also counted in `unmatched`
+  std::vector<std::int64_t> outside;                  ///< by recording: without counterpart, and not of a step that all recordings have
 };
 
 /// Matches the communications of recordings of one job.

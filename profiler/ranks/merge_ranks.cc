@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/ranks/common_window.h"
 #include "profiler/ranks/communicators.h"
 #include "profiler/ranks/joined_edges.h"
 #include "profiler/ranks/joined_trace.h"
@@ -63,6 +65,37 @@ std::vector<int> missing_ranks(const std::vector<RankRecording>& recordings) {
   return missing;
 }
 
+// Time in collectives with members that have no recording, after the last arrival that is known.
+Nanoseconds time_with_missing(const JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings,
+                              const std::vector<int>& missing) {
+  Nanoseconds sum{0};
+  for (const Meeting& meeting : meetings.all) {
+    std::vector<const Event*> events;
+    bool lacks = false;
+    Nanoseconds arrival = Nanoseconds::min();
+    for (const Member& member : meeting.members) {
+      const Communication& one = recordings[as_index(member.recording)].communications[as_index(member.communication)];
+      events.push_back(&joined.trace.events[as_index(joined.event(member.recording, one.event))]);
+      arrival = std::max(arrival, events.back()->start);
+      lacks = lacks || std::ranges::any_of(one.members, [&](int rank) { return std::ranges::binary_search(missing, rank); });
+    }
+    for (const Event* event : events)
+      if (lacks && meeting.kind == Communication::Kind::collective) sum += std::max(Nanoseconds{0}, event->end() - arrival);
+  }
+  return sum;
+}
+
+// Limits the trace to what all recordings hold, where they have no steps and cover different times.
+void take_common_window(MergedRanks& merged, JoinedTrace& joined, const std::optional<CommonWindow>& window) {
+  if (!window) return;
+  merged.common_window = window->end - window->start;
+  joined.trace.steps = {{0, window->start - joined.started, window->end - joined.started}};
+  for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
+    merged.ranks[r].unmatched -= window->outside[r];
+    merged.ranks[r].outside += window->outside[r];
+  }
+}
+
 }  // namespace
 
 MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
@@ -91,7 +124,9 @@ MergedRanks merge_ranks(std::vector<RankRecording> recordings) {
   }
   merged.missing = missing_ranks(recordings);
   JoinedTrace joined = join_traces(recordings, clocks);
+  take_common_window(merged, joined, common_window(recordings, clocks, meetings));
   settle_steps(joined.trace);
+  merged.with_missing = time_with_missing(joined, recordings, meetings, merged.missing);
   const Nanoseconds unmatched = unmatched_time(joined, recordings, meetings);
   join_meetings(joined, recordings, meetings);
   settle_lanes(joined.trace);

@@ -23,13 +23,16 @@ struct MergedRank {
   std::int64_t unmatched = 0;  ///< of them: a partner's recording is there, and holds no counterpart, in a step that all have
   std::int64_t unequal = 0;    ///< of these: the counterpart has another size
   std::int64_t alone = 0;      ///< of them: no partner's recording is there
-  std::int64_t outside = 0;    ///< of them: no counterpart, and not of a step that all recordings have
+  std::int64_t outside = 0;    ///< of them: no counterpart, and not of a step, or of the time, that all recordings have
 };
 
 struct MergedRanks {
   Trace trace;
   std::vector<MergedRank> ranks;  ///< by rank
   std::vector<int> missing;       ///< ranks of the job, or of a group that took part, without a recording
+  Nanoseconds with_missing{0};    ///< time of all devices, after the last known arrival, in collectives of which such ranks are members:
+                                  ///< how much of it is waiting for them is not known
+  Nanoseconds common_window{0};   ///< of recordings that have no steps and cover different times: what all of them hold; else 0
 };
 
 /// Merges the recordings of the processes of one job, one per rank, into one trace on the clock of the lowest rank.
@@ -49,7 +52,8 @@ struct MergedRanks {
 /// - Of two recordings, a message that does not name its partner goes to the other one.
 /// - NCCL kernels that no description belongs to communicate as well: with whom is found from what the recordings have in common
 ///   (communicators.h), or not known.
-/// - Steps that all recordings have; each lasts from its first start to its last end.
+/// - Steps that all recordings have; each lasts from its first start to its last end. Recordings without steps that cover different times
+///   have one: what all of them hold (common_window.h).
 /// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there, `quality.cut_off` those among
 ///   them that are not of a step that all recordings have. `quality.unmatched_ns` is the time in the steps that devices spend in kernels of
 ///   communications without counterpart, whether a recording is missing or not, and in no computation.

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "profiler/ranks/joined_edges.h"
+#include "profiler/ranks/looped_order.h"
+#include "profiler/ranks/virtual_stages.h"
 #include "profiler/trace/settle.h"
 #include "profiler/trace/trace_builder.h"
 
@@ -40,7 +43,20 @@ std::optional<PipelineRange> schedule_action(std::string_view text) {
   return PipelineRange{kKinds[letter], *stage, *microbatch};
 }
 
+// The function's name in "schedules.py(284): forward_step"; other names as they are.
+std::string_view function_of(std::string_view name) {
+  constexpr std::string_view kBehindLine = "): ";
+  const std::size_t at = name.rfind(kBehindLine);
+  return at == std::string_view::npos ? name : name.substr(at + kBehindLine.size());
+}
+
 std::optional<PipelineRange> named_step(std::string_view name) {
+  if (const std::string_view function = function_of(name); function.size() != name.size()) {
+    if (function == "forward_one_chunk") return PipelineRange{.kind = EventKind::forward};
+    if (function == "backward_one_chunk") return PipelineRange{.kind = EventKind::backward};
+    if (function == "backward_weight_one_chunk") return PipelineRange{.kind = EventKind::backward_weight};
+    name = function;
+  }
   if (const std::size_t path = name.find_last_of("./"); path != std::string_view::npos) name.remove_prefix(path + 1);
   std::string plain;
   for (const char letter : name) plain += letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -55,6 +71,7 @@ struct DeviceRange {
   Nanoseconds end{0};
   int step = 0;
   PipelineRange range;
+  std::optional<PipelineRange> beside = std::nullopt;  ///< the backward that runs at once with the forward `range`
 };
 
 using RangesOfDevices = std::map<int, std::vector<DeviceRange>>;
@@ -79,8 +96,13 @@ RangesOfDevices outer_ranges(const Trace& trace) {
   RangesOfDevices devices;
   const std::map<int, std::vector<Nanoseconds>> starts = step_starts(trace);
   for (const Event& event : trace.ranges) {
-    const auto range = event.device < 0 ? std::nullopt : pipeline_range_of(trace.names[as_index(event.name)]);
-    if (range) devices[event.device].push_back({event.start, event.end(), step_of_range(trace, starts, event), *range});
+    if (event.device < 0) continue;
+    const std::string& name = trace.names[as_index(event.name)];
+    const int step = step_of_range(trace, starts, event);
+    if (const auto range = pipeline_range_of(name))
+      devices[event.device].push_back({event.start, event.end(), step, *range});
+    else if (const auto both = overlapped_ranges_of(name))
+      devices[event.device].push_back({event.start, event.end(), step, both->first, both->second});
   }
   for (auto& [device, ranges] : devices) {
     std::ranges::stable_sort(ranges, {}, [](const DeviceRange& range) { return std::pair(range.start, -range.end); });
@@ -99,17 +121,18 @@ void number_ranges(RangesOfDevices& devices) {
   }
 }
 
-// Forwards before the first backward in the first step that has both; 0: there is none.
-int warm_up(const std::vector<DeviceRange>& ranges) {
-  std::map<int, std::pair<int, bool>> steps;  // forwards, and whether a backward came
+// How the first step with forwards and backwards begins; without forwards where there is none.
+WarmUp warm_up(const std::vector<DeviceRange>& ranges) {
+  std::map<int, std::pair<WarmUp, bool>> steps;  // and whether a backward came
   for (const DeviceRange& one : ranges) {
-    auto& [forwards, ended] = steps[one.step];
-    if (one.range.kind == EventKind::forward && !ended) ++forwards;
+    auto& [warm, ended] = steps[one.step];
+    if (one.range.kind == EventKind::forward) ++warm.forwards;
+    if (one.range.kind == EventKind::forward && !ended) ++warm.before_backward;
     if (one.range.kind == EventKind::backward || one.range.kind == EventKind::backward_input) ended = true;
   }
   for (const auto& [step, counted] : steps)
-    if (step >= 0 && counted.first > 0 && counted.second) return counted.first;
-  return 0;
+    if (step >= 0 && counted.first.before_backward > 0 && counted.second) return counted.first;
+  return {};
 }
 
 bool knows_stages(const Trace& trace) {
@@ -119,7 +142,7 @@ bool knows_stages(const Trace& trace) {
 /// Stage and replica by device; empty: not known.
 std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const RangesOfDevices& devices) {
   std::map<int, std::vector<int>> with;  // devices by warm-up
-  for (const auto& [device, ranges] : devices) with[warm_up(ranges)].push_back(device);
+  for (const auto& [device, ranges] : devices) with[warm_up(ranges).before_backward].push_back(device);
   if (knows_stages(trace) || devices.size() != trace.devices.size() || with.size() < 2 || with.contains(0)) return {};
   const auto stages = static_cast<int>(with.size());
   const auto& [least, last] = *with.begin();
@@ -133,14 +156,37 @@ std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const R
   return places;
 }
 
-// Where ranges name stages, devices with the same stage are its replicas.
-std::map<std::pair<int, int>, int> replicas_of_named(const RangesOfDevices& devices) {
-  std::map<int, int> count;
-  std::map<std::pair<int, int>, int> replicas;  // by device and stage
-  for (const auto& [device, ranges] : devices)
-    for (const DeviceRange& one : ranges)
-      if (one.range.stage >= 0 && replicas.try_emplace({device, one.range.stage}, count[one.range.stage]).second) ++count[one.range.stage];
-  return replicas;
+// Stage and micro-batch of the nth forward and the nth backward of a device in a step.
+void name_looped(std::vector<DeviceRange>& ranges, int place, const VirtualStages& stages) {
+  const std::vector<std::pair<int, int>> order =
+      looped_order(stages.ranks, stages.chunks, stages.microbatches, stages.chunks * stages.microbatches);
+  std::map<std::pair<int, EventKind>, std::size_t> next;
+  for (DeviceRange& one : ranges) {
+    const bool forward = one.range.kind == EventKind::forward;
+    if (!forward && one.range.kind != EventKind::backward) continue;
+    const std::size_t nth = next[{one.step, one.range.kind}]++;
+    if (nth >= order.size()) continue;
+    const auto& [chunk, microbatch] = order[nth];
+    one.range.stage = (forward ? chunk : stages.chunks - 1 - chunk) * stages.ranks + place;
+    one.range.microbatch = microbatch;
+  }
+}
+
+// Of a schedule with virtual stages whose ranges have no numbers.
+void name_virtual_stages(const Trace& trace, RangesOfDevices& devices) {
+  const auto has_number = [](const DeviceRange& one) { return one.range.stage >= 0 || one.range.microbatch >= 0; };
+  std::map<int, WarmUp> warm_ups;
+  for (const auto& [device, ranges] : devices) {
+    if (std::ranges::any_of(ranges, has_number)) return;
+    warm_ups[device] = warm_up(ranges);
+  }
+  if (warm_ups.size() != trace.devices.size()) return;
+  const bool from_messages = knows_stages(trace);
+  for (const Event& event : trace.events)
+    if (event.tag >= 0 && from_messages) warm_ups[event.device].stage = trace.tags[as_index(event.tag)].stage;
+  const auto stages = virtual_stages_of(warm_ups);
+  if (!stages) return;
+  for (auto& [device, ranges] : devices) name_looped(ranges, stages->place.at(device), *stages);
 }
 
 const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds time) {
@@ -148,7 +194,54 @@ const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds 
   return after == ranges.begin() || std::prev(after)->end <= time ? nullptr : &*std::prev(after);
 }
 
+// Threads that launch work of forwards alone, by device.
+using ForwardThreads = std::set<std::pair<int, int>>;
+
+ForwardThreads forward_threads(const Trace& trace, const RangesOfDevices& devices) {
+  ForwardThreads threads;
+  for (const Launch& launch : trace.launches) {
+    if (launch.event < 0) continue;
+    const int device = trace.events[as_index(launch.event)].device;
+    const auto found = devices.find(device);
+    const DeviceRange* within = found == devices.end() ? nullptr : range_at(found->second, launch.start);
+    if (within != nullptr && !within->beside && within->range.kind == EventKind::forward) threads.insert({device, launch.thread});
+  }
+  return threads;
+}
+
+// What a launch within a range belongs to; null where that is not known.
+const PipelineRange* launched_in(const DeviceRange& within, int device, int thread, const ForwardThreads& forwards) {
+  if (!within.beside || forwards.contains({device, thread})) return &within.range;
+  const auto any = forwards.lower_bound({device, std::numeric_limits<int>::min()});
+  return any != forwards.end() && any->first == device ? &*within.beside : nullptr;
+}
+
+// Where ranges name stages, devices with the same stage are its replicas.
+std::map<std::pair<int, int>, int> replicas_of_named(const RangesOfDevices& devices) {
+  std::map<int, int> count;
+  std::map<std::pair<int, int>, int> replicas;  // by device and stage
+  for (const auto& [device, ranges] : devices)
+    for (const DeviceRange& one : ranges)
+      for (const int stage : {one.range.stage, one.beside ? one.beside->stage : -1})
+        if (stage >= 0 && replicas.try_emplace({device, stage}, count[stage]).second) ++count[stage];
+  return replicas;
+}
+
 }  // namespace
+
+std::optional<std::pair<PipelineRange, PipelineRange>> overlapped_ranges_of(const std::string& name) {
+  constexpr std::string_view kBegin = "PP:(", kEnd = ")OVERLAP_F_B";
+  std::string_view text = name;
+  if (!text.starts_with(kBegin) || !text.ends_with(kEnd) || text.size() < kBegin.size() + kEnd.size()) return std::nullopt;
+  text = text.substr(kBegin.size(), text.size() - kBegin.size() - kEnd.size());
+  const std::size_t middle = text.find(';');
+  if (middle == std::string_view::npos) return std::nullopt;
+  auto forward = schedule_action(text.substr(0, middle)), backward = schedule_action(text.substr(middle + 1));
+  if (!forward || !backward) return std::nullopt;
+  if (forward->kind != EventKind::forward) std::swap(forward, backward);
+  if (forward->kind != EventKind::forward || backward->kind == EventKind::forward) return std::nullopt;
+  return std::pair(*forward, *backward);
+}
 
 std::optional<PipelineRange> pipeline_range_of(const std::string& name) {
   constexpr std::string_view kSchedule = "PP:", kForward = "Forward ", kBackward = "Backward ", kOptimizer = "Optimizer.step#";
@@ -164,12 +257,14 @@ std::optional<PipelineRange> pipeline_range_of(const std::string& name) {
 void tag_pipeline_ranges(Trace& trace) {
   RangesOfDevices devices = outer_ranges(trace);
   if (devices.empty()) return;
+  name_virtual_stages(trace, devices);
   number_ranges(devices);
   const auto stages = stages_by_warm_up(trace, devices);
   const auto replicas = replicas_of_named(devices);
-  std::vector<Nanoseconds> called(trace.events.size(), Nanoseconds::min());
+  const ForwardThreads forwards = forward_threads(trace, devices);
+  std::vector<std::pair<Nanoseconds, int>> called(trace.events.size(), {Nanoseconds::min(), -1});
   for (const Launch& launch : trace.launches)
-    if (launch.event >= 0) called[as_index(launch.event)] = launch.start;
+    if (launch.event >= 0) called[as_index(launch.event)] = {launch.start, launch.thread};
   TraceBuilder builder(trace);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     Event& event = trace.events[i];
@@ -177,13 +272,14 @@ void tag_pipeline_ranges(Trace& trace) {
     if (event.tag < 0 || found == devices.end()) continue;
     Tag tag = trace.tags[as_index(event.tag)];
     if (const auto place = stages.find(event.device); place != stages.end()) std::tie(tag.stage, tag.replica) = place->second;
-    const DeviceRange* within = range_at(found->second, called[i]);
-    if (computes(event)) tag.microbatch = within == nullptr ? -1 : within->range.microbatch;
-    if (within != nullptr && within->range.stage >= 0) {
-      tag.stage = within->range.stage;
+    const DeviceRange* within = range_at(found->second, called[i].first);
+    const PipelineRange* range = within == nullptr ? nullptr : launched_in(*within, event.device, called[i].second, forwards);
+    if (computes(event)) tag.microbatch = range == nullptr ? -1 : range->microbatch;
+    if (range != nullptr && range->stage >= 0) {
+      tag.stage = range->stage;
       tag.replica = replicas.at({event.device, tag.stage});
     }
-    if (within != nullptr && event.kind == EventKind::kernel) event.kind = within->range.kind;
+    if (range != nullptr && event.kind == EventKind::kernel) event.kind = range->kind;
     event.tag = builder.tag(tag);
   }
 }

@@ -60,6 +60,7 @@ __all__ = [
     "LimitPart",
     "Link",
     "LinkUse",
+    "LoneCollective",
     "MainCause",
     "MeasuredLayer",
     "MeasuredSize",
@@ -91,6 +92,7 @@ __all__ = [
     "SlowKernel",
     "Speedup",
     "Stage",
+    "Stall",
     "StepBreakdown",
     "StepRatio",
     "Tool",
@@ -243,6 +245,15 @@ class Quality(Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class LoneCollective(Result):
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known. In
+    ProfileResult.lone_collectives, ImportResult.lone_collectives."""
+
+    count: int
+    step_share: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class WholeGraph(Result):
     """In ProfileResult.whole_graphs, ImportResult.whole_graphs."""
 
@@ -371,6 +382,24 @@ class Advice(Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
+class Stall(Result):
+    """In ProfileResult.stalls, ImportResult.stalls."""
+
+    device: str
+    step: int
+    stage: int
+    microbatch: int
+    what: Literal["forward", "backward", "backward_input", "backward_weight", "recompute"]
+    late: bool
+    time_s: float
+    usual_s: float
+    price_s: float
+    price_percent: float
+    hidden: bool
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CriticalPart(Result):
     """In ProfileResult.critical_path, ImportResult.critical_path."""
 
@@ -459,6 +488,8 @@ class ProfileResult(Result):
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    lone_collectives: LoneCollective | None = None
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known."""
     whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...] | None = None
     overhead: Overhead | None = None
@@ -469,6 +500,7 @@ class ProfileResult(Result):
     """Layers whose cost per sample jumps between micro-batch sizes."""
     links: tuple[Link, ...] | None = None
     advice: tuple[Advice, ...]
+    stalls: tuple[Stall, ...]
     co_running_slowdown: float | None = None
     critical_path: tuple[CriticalPart, ...]
     link_use: tuple[LinkUse, ...]
@@ -1159,9 +1191,12 @@ class ImportResult(Result):
     bubble: float
     bubble_theory: float | None = None
     quality: Quality
+    lone_collectives: LoneCollective | None = None
+    """Communications with other ranks in the file of one rank: how much of their time is waiting is not known."""
     whole_graphs: WholeGraph | None = None
     implausible_times: tuple[ImplausibleTime, ...]
     advice: tuple[Advice, ...]
+    stalls: tuple[Stall, ...]
     critical_path: tuple[CriticalPart, ...]
     link_use: tuple[LinkUse, ...]
     clock_error_s: float
@@ -1169,6 +1204,10 @@ class ImportResult(Result):
     files: tuple[str, ...] | None = None
     """One of each rank of a job."""
     ranks: tuple[ImportedRank, ...] | None = None
+    with_missing_ranks_s: float | None = None
+    """Time of all devices in collectives with ranks that have no file, after all others had come: part of it may be waiting."""
+    common_window_s: float | None = None
+    """Of recordings that have no steps and cover different times: the time that all of them hold, which is analysed."""
     missing_ranks: tuple[int, ...] | None = None
 
 

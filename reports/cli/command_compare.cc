@@ -37,7 +37,7 @@ struct Sides {
 enum class Compared { trace, plan, study };
 
 Compared kind_of(const std::string& path) {
-  if (std::filesystem::is_directory(path)) return Compared::study;
+  if (is_study_folder(path)) return Compared::study;
   return is_plan_file(path) ? Compared::plan : Compared::trace;
 }
 

@@ -10,6 +10,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
+#include "profiler/formats/action_times.h"
 #include "profiler/formats/any_trace.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/kineto_export.h"
@@ -34,19 +35,36 @@ struct Imported {
   profiler::Recording recording;
   std::string name;
   std::optional<profiler::MergedRanks> ranks{};  ///< without the trace
+  std::vector<int> missing{};                    ///< ranks of a pipeline without times
 };
+
+std::string first_numbers(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < numbers.size() && i < 16; ++i) words.push_back(std::to_string(numbers[i]));
+  return join(words, ", ") + (numbers.size() > 16 ? ", ..." : "");
+}
 
 Imported import_export(const std::vector<std::string>& paths, const std::string& name, const Session& session) {
   profiler::KinetoExport exported = profiler::read_kineto_export(paths);
   if (!exported.missing.empty()) {
-    std::vector<std::string> missing;
-    for (std::size_t i = 0; i < exported.missing.size() && i < 16; ++i) missing.push_back(std::to_string(exported.missing[i]));
-    session.warn(fmt::format("no file of device{} {}{}: what it did and sent is missing; give the files of all {} devices",
-                             exported.missing.size() == 1 ? "" : "s", join(missing, ", "), exported.missing.size() > 16 ? ", ..." : "",
+    session.warn(fmt::format("no file of device{} {}: what it did and sent is missing; give the files of all {} devices",
+                             exported.missing.size() == 1 ? "" : "s", first_numbers(exported.missing),
                              exported.missing.size() + exported.trace.devices.size()));
   }
   Imported imported{.recording = {}, .name = name};
   imported.recording.trace = std::move(exported.trace);
+  return imported;
+}
+
+Imported import_actions(const std::vector<std::string>& paths, const std::string& name, const Session& session) {
+  profiler::ActionTimeline timeline = profiler::read_action_timeline(paths);
+  if (!timeline.missing.empty())
+    session.warn(fmt::format("no file of rank{} {}: what {} neighbours waited for is not known; give the files of all ranks",
+                             timeline.missing.size() == 1 ? "" : "s", first_numbers(timeline.missing),
+                             timeline.missing.size() == 1 ? "its" : "their"));
+  Imported imported{.recording = {}, .name = name};
+  imported.missing = timeline.missing;
+  imported.recording.trace = std::move(timeline.trace);
   return imported;
 }
 
@@ -61,6 +79,7 @@ Imported import_files(const std::vector<std::string>& paths, const Session& sess
   const bool one = paths.size() == 1;
   session.say("reading " + (one ? paths.front() : std::to_string(paths.size()) + " files"));
   const std::string name = one ? std::filesystem::path(paths.front()).filename().string() : std::to_string(paths.size()) + " files";
+  if (profiler::holds_action_times(paths.front())) return import_actions(paths, name, session);
   if (is_kineto_export(paths.front())) return import_export(paths, name, session);
   if (one && profiler::trace_format(paths.front()) == profiler::TraceFormat::kineto) {
     std::vector<profiler::RankRecording> recordings = profiler::read_kineto_ranks(paths.front());
@@ -99,6 +118,7 @@ int run_import(const ImportCommand& command, const Session& session) {
     put_ranks(json, *imported.ranks);
     text += render_ranks(*imported.ranks, session.style);
   }
+  if (!imported.missing.empty()) json["missing_ranks"] = imported.missing;
   text += render_foreign_trace(report, session.style);
   if (!output.empty()) {
     json["trace"] = output;
@@ -114,19 +134,24 @@ void add_import_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<ImportCommand>();
   CLI::App* app = program.add_subcommand("import", "Says why devices idle in a trace that another program recorded");
   CLI::Option* file =
-      app->add_option("FILE", command->paths,
-                      "SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler or pipeline timeline, .gz or not; several files: "
-                      "one of each rank of a job, or of each device of an export of mptune")
+      app->add_option(
+             "FILE", command->paths,
+             "SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler, pipeline timeline, or start and end of its actions "
+             "(a folder or files of Primus's --dump_pp_data, or a table), .gz or not; several files: one of each rank of a job, or "
+             "of each device of an export of mptune")
           ->required();
   offer_values(*file, {kFileValue});
   add_output_options(*app, command->output,
                      "write what was read as one trace file, which report, compare and export read; default: nothing is written");
   app->footer(
       "A window of a longer recording is enough. A time that can't be right is named, and there is no verdict.\n"
-      "Of several ranks, what they sent each other and did together sets their clocks and shows who waited for whom.\n\n"
+      "Of several ranks, what they sent each other and did together sets their clocks and shows who waited for whom.\n"
+      "A stall is a forward or backward that takes longer, or starts later, than is usual for its device, stage and kind by 6 robust "
+      "standard deviations and 0.5 % of the step; it is priced by a replay of the step without it.\n\n"
       "Example:\n  mptune import report.sqlite        # nsys export --type sqlite report.nsys-rep\n"
       "  mptune import worker0.pt.trace.json.gz\n"
-      "  mptune import rank0.json.gz rank1.json.gz rank2.json.gz -o job.sqlite");
+      "  mptune import rank0.json.gz rank1.json.gz rank2.json.gz -o job.sqlite\n"
+      "  mptune import output/pp_data       # of Primus");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_import(*command, session); }; });
 }
 

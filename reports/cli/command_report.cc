@@ -78,7 +78,7 @@ Format format_of(const ReportCommand& command) {
 
 Reported read_source(const std::string& source) {
   Reported reported{.name = std::filesystem::path(source).filename().string(), .study = {}, .trace = {}, .plan = {}};
-  if (std::filesystem::is_directory(source))
+  if (is_study_folder(source))
     reported.study = read_study_report(source);
   else if (is_plan_file(source))
     reported.plan = load_plan_file(source);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
+#include "profiler/formats/action_times.h"
 #include "profiler/formats/any_trace.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/kineto_export.h"
@@ -69,6 +71,10 @@ bool is_plan_file(const std::string& path) {
   return begin.starts_with("{") && begin.find("\"mptune.plan") != std::string::npos;
 }
 
+bool is_study_folder(const std::string& path) {
+  return std::filesystem::is_directory(path) && !profiler::holds_action_times(path);
+}
+
 profiler::Recording read_any_recording(const std::string& path) {
   profiler::Recording recording = read_as_recorded(path);
   if (recording.plan_json.empty()) profiler::join_devices(*recording.trace);
@@ -80,6 +86,8 @@ std::vector<profiler::RankRecording> read_rank_recordings(const std::vector<std:
   for (const std::string& path : paths) {
     const profiler::TraceFormat format = profiler::trace_format(path);
     if (format == profiler::TraceFormat::pipeline_timeline) throw Error("a pipeline timeline holds all ranks", path, "give it alone");
+    if (format == profiler::TraceFormat::action_times)
+      throw Error("it holds times of a pipeline's actions, and other files do not", path, "give the files of one format alone");
     if (format == profiler::TraceFormat::kineto) {
       if (is_kineto_export(path))
         throw Error("it was written by mptune export, and other files were not", path, "give the files of one export alone");

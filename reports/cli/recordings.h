@@ -13,7 +13,11 @@ namespace mptune::reports {
 /// True if the file begins as a plan file does; false, too, where it can't be read.
 [[nodiscard]] bool is_plan_file(const std::string& path);
 
-/// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
+/// True for a folder that is no recording: a study, or what is taken for one.
+[[nodiscard]] bool is_study_folder(const std::string& path);
+
+/// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline, times of
+/// its actions. It has a trace.
 /// Throws Error: unreadable, of no known format, damaged, without a trace, one of several files of export.
 [[nodiscard]] profiler::Recording read_any_recording(const std::string& path);
 

@@ -8,6 +8,7 @@
 #include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/report_text.h"
+#include "reports/render/stall_text.h"
 #include "reports/render/units.h"
 
 namespace mptune::reports {
@@ -78,7 +79,9 @@ std::string advice_content(const TraceReport& report) {
   if (report.objection) return paragraphs({"no verdict: " + text_of(*report.objection)});
   std::vector<HtmlRow> rows;
   for (const planner::Advice& advice : report.advice) rows.push_back({format_seconds(advice.saves_s), text_of(advice)});
-  return rows.empty() ? paragraphs(lines_of(render_advice(report, kWide))) : html_table({">saves", "change"}, rows);
+  const std::string stalls = render_stalls(report, kWide);
+  return (rows.empty() ? paragraphs(lines_of(render_advice(report, kWide))) : html_table({">saves", "change"}, rows)) +
+         (stalls.empty() ? "" : element("h3", "", "Stalls") + element("pre", "", escape_html(stalls)));
 }
 
 std::string memory_content(const TraceReport& report) {

@@ -12,6 +12,7 @@
 #include "reports/render/advice_text.h"
 #include "reports/render/measured_sizes.h"
 #include "reports/render/recommendation_text.h"
+#include "reports/render/stall_text.h"
 
 namespace mptune::reports {
 namespace {
@@ -291,6 +292,25 @@ planner::Json advice_json(const std::vector<planner::Advice>& advice) {
   return list;
 }
 
+planner::Json stalls_json(const std::vector<StallRow>& stalls) {
+  planner::Json list = planner::Json::array();
+  for (const StallRow& one : stalls) {
+    list.push_back({{"device", one.device},
+                    {"step", one.step},
+                    {"stage", one.stage},
+                    {"microbatch", one.microbatch},
+                    {"what", to_string(one.kind)},
+                    {"late", one.late},
+                    {"time_s", one.time_s},
+                    {"usual_s", one.usual_s},
+                    {"price_s", one.price_s},
+                    {"price_percent", one.price_percent},
+                    {"hidden", one.hidden},
+                    {"text", text_of(one)}});
+  }
+  return list;
+}
+
 void put_trace(planner::Json& json, const TraceReport& report) {
   json["devices"] = devices_json(report);
   json["steps"] = steps_json(report.breakdown);
@@ -298,11 +318,14 @@ void put_trace(planner::Json& json, const TraceReport& report) {
   if (report.bubble_theory) json["bubble_theory"] = *report.bubble_theory;
   json["quality"] = to_json_object(report.quality);
   if (report.whole_graphs > 0) json["whole_graphs"] = {{"count", report.whole_graphs}, {"compute_share", report.whole_graphs_share}};
+  if (report.lone_collectives > 0)
+    json["lone_collectives"] = {{"count", report.lone_collectives}, {"step_share", report.lone_collectives_share}};
   json["implausible_times"] = planner::Json::array();
   for (const ImplausibleTime& record : report.implausible)
     json["implausible_times"].push_back(
         {{"fault", fault_name(record.fault)}, {"what", record.what}, {"where", record.where}, {"times", record.times}});
   json["advice"] = advice_json(report.advice);
+  json["stalls"] = stalls_json(report.stalls);
   json["critical_path"] = planner::Json::array();
   for (const PathRow& row : report.critical_path)
     json["critical_path"].push_back({{"what", row.what}, {"time_s", row.time_s}, {"share", row.share}});

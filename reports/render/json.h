@@ -30,7 +30,8 @@ void put_step(planner::Json& json, const Samples& step_s);
 /// Per device: peak, cap (null: not known), samples over the step, contents of the peak (null: not known).
 [[nodiscard]] planner::Json memory_json(const std::vector<MemoryRow>& memory);
 [[nodiscard]] planner::Json advice_json(const std::vector<planner::Advice>& advice);
-/// Adds what every command says of a recording: devices, steps, bubbles, quality, advice, critical path, use of links, clock error.
+[[nodiscard]] planner::Json stalls_json(const std::vector<StallRow>& stalls);
+/// Adds what every command says of a recording: devices, steps, bubbles, quality, advice, stalls, critical path, use of links, clock error.
 void put_trace(planner::Json& json, const TraceReport& report);
 [[nodiscard]] planner::Json layers_json(const Profile& profile);
 [[nodiscard]] planner::Json links_json(const Profile& profile);

@@ -15,6 +15,7 @@
 #include "reports/render/plan_file_text.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
+#include "reports/render/stall_text.h"
 #include "reports/render/style.h"
 #include "reports/render/units.h"
 #include "reports/shared_files.h"
@@ -93,6 +94,7 @@ std::string trace_sections(const TraceReport& report) {
   text += devices_of_trace(report);
   text += "Why devices idle:\n\n" + block(render_idle(report, kBlock));
   text += "What would help:\n\n" + block(render_advice(report, kBlock));
+  if (const std::string stalls = render_stalls(report, kBlock); !stalls.empty()) text += "Stalls:\n\n" + block(stalls);
   if (const std::string timeline = render_timeline(report, kBlock); !timeline.empty()) text += "One step:\n\n" + block(timeline);
   if (const std::string memory = render_memory(report, kBlock); !memory.empty()) text += "Memory:\n\n" + block(memory);
   return text;

@@ -42,11 +42,11 @@ std::string clock_text(const MergedRank& rank) {
   return "not known";
 }
 
-std::string communications_text(const MergedRank& rank) {
+std::string communications_text(const MergedRank& rank, bool in_steps) {
   std::string text = std::to_string(rank.communications);
   if (rank.unmatched > 0) text += fmt::format(", {} without counterpart", rank.unmatched);
   if (rank.unequal > 0) text += fmt::format(" ({} of another size)", rank.unequal);
-  if (rank.outside > 0) text += fmt::format(", {} beyond the common steps", rank.outside);
+  if (rank.outside > 0) text += fmt::format(", {} beyond the common {}", rank.outside, in_steps ? "steps" : "time");
   if (rank.alone > 0) text += fmt::format(", {} with ranks that have no file", rank.alone);
   return text;
 }
@@ -55,6 +55,16 @@ std::string list_of(const std::vector<int>& ranks) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i) words.push_back(std::to_string(ranks[i]));
   return join(words, ", ") + (ranks.size() > kMostNamed ? ", ..." : "");
+}
+
+std::string missing_words(const MergedRanks& merged) {
+  const bool one = merged.missing.size() == 1;
+  std::string text = "no file of " + std::string(one ? "rank " : "ranks ") + list_of(merged.missing) + ": how long others waited for " +
+                     (one ? "it" : "them") + " is not known";
+  if (merged.with_missing > Nanoseconds{0})
+    text += fmt::format("; all devices together are in collectives with {} for {} after all others had come", one ? "it" : "them",
+                        format_seconds(seconds_of(merged.with_missing)));
+  return text;
 }
 
 const char* name_of(ClockSource source) {
@@ -79,11 +89,16 @@ std::string render_ranks(const MergedRanks& merged, const TextStyle& style) {
     const bool compared = rank.clock.source == ClockSource::communications;
     rows.push_back({std::to_string(rank.rank) + (rank.rank_assumed ? " (assumed)" : ""),
                     std::filesystem::path(rank.file).filename().string(), clock_text(rank),
-                    compared ? format_seconds(seconds_of(rank.clock.error)) : "-", communications_text(rank)});
+                    compared ? format_seconds(seconds_of(rank.clock.error)) : "-",
+                    communications_text(rank, merged.common_window == Nanoseconds{0})});
   }
   std::string text = "Ranks\n" + render_table({{"rank"}, {"file"}, {"clock"}, {"error", true}, {"communications"}}, rows, style);
-  if (!merged.missing.empty())
-    text += hanging("", "no file of " + std::string(merged.missing.size() == 1 ? "rank " : "ranks ") + list_of(merged.missing), style);
+  if (!merged.missing.empty()) text += hanging("", missing_words(merged), style);
+  if (merged.common_window > Nanoseconds{0})
+    text += hanging("",
+                    fmt::format("the recordings have no steps and cover different times: what follows is of the {} that all of them hold",
+                                format_seconds(seconds_of(merged.common_window))),
+                    style);
   return text + "\n";
 }
 
@@ -104,6 +119,8 @@ void put_ranks(planner::Json& json, const MergedRanks& merged) {
                              {"with_missing_ranks", rank.alone}});
   }
   json["missing_ranks"] = merged.missing;
+  if (!merged.missing.empty()) json["with_missing_ranks_s"] = seconds_of(merged.with_missing);
+  if (merged.common_window > Nanoseconds{0}) json["common_window_s"] = seconds_of(merged.common_window);
 }
 
 }  // namespace mptune::reports

@@ -21,6 +21,7 @@
 #include "reports/render/pictures.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/search_text.h"
+#include "reports/render/stall_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
 
@@ -250,6 +251,7 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   text += render_breakdown(report.devices, style) + "\n";
   text += heading(style, "Why devices idle") + render_idle(report, style) + "\n";
   text += heading(style, "What would help") + render_advice(report, style);
+  if (const std::string stalls = render_stalls(report, style); !stalls.empty()) text += "\n" + heading(style, "Stalls") + stalls;
   if (const std::string timeline = render_timeline(report, style); !timeline.empty()) text += "\n" + heading(style, "One step") + timeline;
   if (const std::string memory = render_memory(report, style); !memory.empty()) {
     text += "\n";

@@ -103,6 +103,15 @@ std::string graph_words(const TraceReport& report) {
       format_percent(report.whole_graphs_share), report.whole_graphs);
 }
 
+/// "" without collectives of one rank's file.
+std::string lone_words(const TraceReport& report) {
+  if (report.lone_collectives == 0) return "";
+  return fmt::format(
+      "communications with other ranks take {} of the step ({} of them) and count as communication, under copy: with the file of one rank, "
+      "waiting for the others inside of them can't be told from the transfer; give the files of all ranks",
+      format_percent(report.lone_collectives_share), report.lone_collectives);
+}
+
 }  // namespace
 
 std::string causes_text(const DeviceRow& row) {
@@ -165,6 +174,7 @@ std::string render_trace_answer(const TraceReport& report, const TextStyle& styl
                                          format_percent(copy_s / window_s)),
                              style);
   if (const std::string graphs = graph_words(report); !graphs.empty()) text += hanging("", graphs, style);
+  if (const std::string lone = lone_words(report); !lone.empty()) text += hanging("", lone, style);
   if (report.objection) return text;
   const profiler::NamedCause largest = by_size(report).front();
   if (const double share = share_of_all(report, largest); share >= kWorthAWord)
@@ -177,6 +187,7 @@ std::vector<std::string> recording_sentences(const TraceReport& report) {
   std::vector<std::string> sentences = {"clocks: " + clock_words(report)};
   if (std::string lost = lost_events(report); !lost.empty()) sentences.push_back("events: " + lost);
   if (std::string graphs = graph_words(report); !graphs.empty()) sentences.push_back(graphs);
+  if (std::string lone = lone_words(report); !lone.empty()) sentences.push_back(lone);
   return sentences;
 }
 

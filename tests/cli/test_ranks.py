@@ -147,6 +147,55 @@ class Ranks(CommandTest):
         self.assertEqual(value["missing_ranks"], [5])
         self.assertIn("no file of rank 5", self.succeed("import", "rank0.json", "rank1.json"))
 
+    def test_how_long_ranks_without_a_file_were_waited_for_is_not_known(self):
+        def third(rows):
+            for row in rows:
+                if "Process Group Ranks" in row["args"]:
+                    row["args"]["Process Group Ranks"] = "[0, 1, 5]"
+        value = self.imported(self.rank(0, change=third), self.rank(1, change=third))
+        self.assertAlmostEqual(value["with_missing_ranks_s"] * 1e6, 2 * STEPS * 20, delta=2)
+        self.assertIn("how long others waited for it is not known", " ".join(self.succeed("import", "rank0.json", "rank1.json").split()))
+
+    def test_one_rank_alone_communicates_and_does_not_compute(self):
+        value = self.imported(self.rank(0))
+        [device] = value["devices"]
+        self.assertAlmostEqual(device["compute_s"] * 1e6, 100, delta=1)
+        self.assertAlmostEqual(device["copy_s"] * 1e6, SLOW_US - 100 + 20, delta=1)
+        self.assertEqual(value["lone_collectives"]["count"], STEPS)
+        self.assertAlmostEqual(value["lone_collectives"]["step_share"], (SLOW_US - 80) / (SLOW_US + 70), delta=0.01)
+        self.assertIn("waiting for the others inside of them can't be told from the transfer", " ".join(self.succeed("import", "rank0.json").split()))
+        self.assertNotIn("lone_collectives", self.imported("rank0.json", self.rank(1)))
+
+    def test_recordings_without_steps_are_compared_over_the_time_that_all_hold(self):
+        def window(first, last):
+            """Without steps, from one turn to another."""
+            def change(rows):
+                rows[:] = [row for i, row in enumerate(rows) if row["cat"] != "user_annotation" and first <= i // 5 < last]
+            return change
+        value = self.imported(self.rank(0, change=window(0, STEPS - 2)), self.rank(1, change=window(3, STEPS)))
+        self.assertEqual([rank["without_counterpart"] for rank in value["ranks"]], [0, 0])
+        self.assertEqual([rank["beyond_common_steps"] for rank in value["ranks"]], [3, 2])
+        self.assertAlmostEqual(value["common_window_s"] * 1e3, STEPS - 6 + 0.1 + SLOW_US / 1000, delta=0.2)
+        text = " ".join(self.succeed("import", "rank0.json", "rank1.json").split())
+        self.assertIn("cover different times", text)
+        self.assertIn("3 beyond the common time", text)
+
+    def test_python_functions_of_stacks_tell_forward_from_backward(self):
+        """Megatron-LM under PyTorch's profiler with stacks: no range, but the functions of its schedule."""
+        for rank in (0, 1):
+            def change(rows, rank=rank):
+                call = [row for row in rows if row["cat"] == "cuda_runtime" and row["args"]["correlation"] % 2 == 1]
+                for i, row in enumerate(call):
+                    name = "megatron/core/pipeline_parallel/schedules.py(284): " + ("forward_step" if i % 2 == 0 else "backward_step")
+                    rows.append({**row, "cat": "python_function", "name": name, "ts": row["ts"] - 0.5, "dur": row["dur"] + 1, "args": {"Python id": i}})
+                    rows.append({**row, "cat": "python_function", "name": "torch/nn/modules/module.py(1): _call_impl", "args": {}})
+            self.rank(rank, change=change)
+        self.imported("rank0.json", "rank1.json", "-o", "job.sqlite")
+        self.assertEqual(self.mptune("export", "job.sqlite", "--to", "csv").returncode, 0)
+        with open(self.path("job.csv")) as file:
+            kinds = {line.split(",")[4] for line in file if ",gemm," in line}
+        self.assertEqual(kinds, {"forward", "backward"})
+
     def test_what_has_no_counterpart_is_said(self):
         def less(rows):
             del rows[-4:]

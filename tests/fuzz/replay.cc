@@ -72,6 +72,14 @@ std::string exported_program() {
          R"j("guards_code":["2*L['x'].size()[0] >= (7 - L['x'].size()[1]) % 3 and 1 <= Max(L['x'].size()[1], 4) // 2 < 9"]})j";
 }
 
+std::vector<std::string> action_times() {
+  const std::string first = R"({"1":{"total":9.5,"memory":1.5,"fwd_start":[0,1,2,3],"fwd_end":[1,2,3,4],"bwd_start":[5,6.5,8,9],)"
+                            R"("bwd_end":[6,7,9,9.5],"fwd_minibatch":[0,1,0,1],"fwd_chunk":[0,0,1,1],"wgrad_start":[7],"wgrad_end":[8]}})";
+  return {first, "[" + first + "," + first + "]", R"({"rank 0":)" + first + R"(,"rank 3":)" + first + "}",
+          "run,iteration,rank,kind,nth,start_ms,end_ms\na,1,0,fwd,0,0.5,1\na,1,0,bwd,0,3,4\na,1,1,fwd,0,1,2\na,1,1,bwd,0,2,3\n"
+          "a,2,0,fwd,0,0,1\na,2,0,wgrad,0,4,5\na,2,1,fwd,0,1,2\n"};
+}
+
 std::vector<std::string> corpus() {
   std::string timeline =
       "[" + thread(0, 0, "compute") + thread(0, 1, "pp-comm") + thread(1, 2, "compute") + thread(1, 3, "pp-comm") + thread(0, 4, "dp-comm");
@@ -101,7 +109,8 @@ std::vector<std::string> corpus() {
       R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)" + tensor_meta("") + "}}}",
       R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}",
       timeline};
-  for (std::string& seed : profiles()) seeds.push_back(std::move(seed));
+  for (std::vector<std::string> more : {profiles(), action_times()})
+    for (std::string& seed : more) seeds.push_back(std::move(seed));
   return seeds;
 }
 

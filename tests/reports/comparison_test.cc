@@ -90,7 +90,7 @@ TEST(CompareTraces, NoVerdictOfIncompleteOrShortTraces) {
   const TraceReport a = steady({"cpu:0"}, {{80, 10, 10, 0}});
   TraceReport incomplete = a;
   incomplete.objection = profiler::QualityObjection{profiler::QualityObjection::Loss::unmatched, 0.5};
-  const std::string why = "50.0 % of all events have no counterpart: a launch, a send or a receive";
+  const std::string why = "50.0 % of all events have no counterpart: a launch, a send, a receive or the action before";
   EXPECT_EQ(compare_traces(a, incomplete).verdict, Verdict::unknown);
   EXPECT_EQ(compare_traces(a, incomplete).reason, "B: " + why);
   EXPECT_EQ(compare_traces(incomplete, incomplete).reason, "A: " + why);

@@ -1,8 +1,11 @@
 #include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/busy.h"
 #include "profiler/analyze/idle.h"
 #include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include <algorithm>
 #include <random>
@@ -161,6 +164,32 @@ TEST(Breakdown, ALateLaunchIsTheHostsOnlyOnceTheDataIsThere) {
   using Ends = std::vector<std::pair<std::int64_t, bool>>;
   EXPECT_EQ(ends_of_waits(205), (Ends{{100, false}, {205, true}, {250, true}}));
   EXPECT_EQ(ends_of_waits(60), (Ends{{100, false}, {250, true}}));
+}
+
+// In the file of one rank nothing says when the others came to a collective.
+TEST(Breakdown, CollectivesOfOneDeviceAloneAreCommunication) {
+  Trace trace;
+  trace.names = {"gemm", "ncclDevKernel_AllReduce"};
+  trace.devices = {{.name = "cuda:0", .description = ""}};
+  const auto add = [&](int device, int start, int end, std::uint8_t lane, EventKind kind) {
+    trace.events.push_back({.start = Nanoseconds{start},
+                            .duration = Nanoseconds{end - start},
+                            .name = kind == EventKind::collective ? 1 : 0,
+                            .device = static_cast<std::int16_t>(device),
+                            .lane = lane,
+                            .kind = kind});
+  };
+  add(0, 0, 100, 0, EventKind::kernel);
+  add(0, 60, 150, 1, EventKind::collective);
+  EXPECT_EQ(lone_communicator(trace), 0);
+  const DeviceBreakdown alone = break_down(trace).steps.at(0).devices.at(0);
+  EXPECT_EQ(std::tuple(alone.compute.count(), alone.copy.count(), alone.overlap.count(), alone.idle.count()), std::tuple(60, 50, 40, 0));
+  trace.devices.push_back({.name = "cuda:1", .description = ""});
+  add(1, 70, 150, 1, EventKind::collective);
+  EXPECT_EQ(lone_communicator(trace), -1);
+  const DeviceBreakdown met = break_down(trace).steps.at(0).devices.at(0);
+  EXPECT_EQ(std::tuple(met.compute.count(), met.copy.count(), met.overlap.count()), std::tuple(150, 0, 0));
+  EXPECT_EQ(lone_communicator(Trace{}), -1);
 }
 
 TEST(QualityObjection, SaysWhatIsMissingAndHowMuch) {

@@ -150,6 +150,63 @@ TEST(MergeRanks, NamesWhatIsMissing) {
   EXPECT_EQ(job.ranks[1].clock.source, ClockSource::none);
 }
 
+// Ranks 0 and 1 sum gradients in every millisecond; the recording of rank `late` begins with the third, the others' with the first.
+std::vector<RecordedRank> without_steps(std::size_t late, int last_of_first) {
+  std::vector<RecordedRank> ranks{RecordedRank(0), RecordedRank(1)};
+  for (int turn = 0; turn < 8; ++turn) {
+    const std::int64_t start = 1000 * kUs * turn;
+    for (std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
+      if ((rank == late && turn < 2) || (rank == 0 && turn > last_of_first)) continue;
+      const std::int64_t own = rank == 0 ? 400 * kUs : 500 * kUs;
+      ranks[rank].compute(start, start + own).collective(start + own, start + 600 * kUs, turn);
+    }
+  }
+  return ranks;
+}
+
+TEST(MergeRanks, OfDifferentTimesWithoutStepsWhatAllHoldIsAnalysed) {
+  const MergedRanks job = merged(without_steps(1, 5));
+  EXPECT_EQ(inconsistency(job.trace), "");
+  EXPECT_EQ(job.common_window, Nanoseconds{3600 * kUs}) << "from the third millisecond's start to the sixth's sum";
+  ASSERT_EQ(job.trace.steps.size(), 1U);
+  EXPECT_EQ(job.trace.steps[0].end - job.trace.steps[0].start, job.common_window);
+  EXPECT_EQ(job.ranks[0].outside, 2);
+  EXPECT_EQ(job.ranks[1].outside, 2);
+  EXPECT_EQ(job.ranks[0].unmatched + job.ranks[1].unmatched, 0);
+  EXPECT_EQ(job.trace.quality.unmatched, 0);
+  EXPECT_EQ(job.trace.quality.cut_off, 4);
+  EXPECT_EQ(job.trace.quality.unmatched_ns, 0);
+  const Breakdown breakdown = break_down(job.trace);
+  EXPECT_EQ(breakdown.steps[0].devices[0].idle, Nanoseconds{(3 * 400 + 4 * 100) * kUs}) << "three gaps, and four waits for rank 1";
+}
+
+TEST(MergeRanks, OfEqualTimesNothingIsCutOff) {
+  const MergedRanks job = merged(without_steps(2, 7));
+  EXPECT_EQ(job.common_window, Nanoseconds{0});
+  EXPECT_TRUE(job.trace.steps.empty());
+}
+
+// A communication without counterpart within the common time is a loss.
+TEST(MergeRanks, WhatIsMissingWithinTheCommonTimeIsUnmatched) {
+  std::vector<RecordedRank> ranks = without_steps(2, 7);
+  ranks[0].collective(7650 * kUs, 7700 * kUs, 90).compute(7700 * kUs, 7710 * kUs);
+  ranks[1].compute(7650 * kUs, 7760 * kUs);
+  const MergedRanks job = merged(ranks);
+  EXPECT_EQ(job.common_window, Nanoseconds{0});
+  EXPECT_EQ(job.ranks[0].unmatched, 1);
+}
+
+TEST(MergeRanks, TimeInCollectivesWithMissingRanksIsSaid) {
+  std::vector<RankRecording> recordings;
+  for (const RecordedRank& rank : data_parallel({430}, {}, 0)) recordings.push_back(rank.recording());
+  EXPECT_EQ(merge_ranks(recordings).with_missing, Nanoseconds{0});
+  for (RankRecording& recording : recordings)
+    for (Communication& one : recording.communications) one.members = {0, 1, 7};
+  const MergedRanks job = merge_ranks(recordings);
+  EXPECT_THAT(job.missing, ElementsAre(7));
+  EXPECT_EQ(job.with_missing, Nanoseconds{10 * 2 * 100 * kUs}) << "both ranks, after the later one came";
+}
+
 TEST(MergeRanks, RefusesTwoFilesOfOneRank) {
   const std::string refusal = mptune::testing::refusal_of([] { (void)merged({RecordedRank(1), RecordedRank(1)}); });
   EXPECT_THAT(refusal, HasSubstr("it is of rank 1, as is rank1.json"));

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "profiler/formats/action_times.h"
+
+namespace mptune::profiler {
+
+/// How the chunks of a model lie on the ranks of a pipeline.
+struct ChunkMap {
+  int ranks = 1;
+  int chunks = 1;
+  bool is_v = false;  ///< of two chunks: the second runs through the ranks backwards
+
+  [[nodiscard]] int stages() const { return ranks * chunks; }
+  /// -1 where the chunk is not known.
+  [[nodiscard]] int stage(int rank, int chunk) const {
+    if (chunk < 0) return -1;
+    return is_v && chunk == 1 ? 2 * ranks - 1 - rank : chunk * ranks + rank;
+  }
+};
+
+/// Gives every action its micro-batch and chunk, as read_action_timeline says. Throws Error where the number of micro-batches or chunks
+/// that the file states contradicts its actions.
+[[nodiscard]] ChunkMap place_actions(ActionTimes& times);
+
+/// Pairs (producer, consumer) of actions that exchange an activation or a gradient; `missing` counts actions whose producer is not there.
+/// Requires: placed actions.
+struct ActionDependencies {
+  std::vector<std::pair<int, int>> pairs;
+  std::int64_t missing = 0;
+};
+[[nodiscard]] ActionDependencies dependencies_of(const std::vector<TimedAction>& actions, const ChunkMap& map);
+
+}  // namespace mptune::profiler
