@@ -301,7 +301,8 @@ planner::Json plan_json(const Found& found, const PlanReport& report, const std:
                          {"step_s", found.objective->value_s},
                          {"lower_bound_s", found.objective->lower_bound_s},
                          {"gap", gap_json(found.objective->gap)},
-                         {"peak_bytes", found.objective->peak_bytes}};
+                         {"peak_bytes", found.objective->peak_bytes},
+                         {"fits", report.excess_bytes <= 0}};
   }
   return json;
 }

@@ -11,11 +11,13 @@
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
 #include "profiler/formats/operator_tables.h"
+#include "reports/cli/search_limit.h"
 
 namespace mptune::reports {
 namespace {
 
-constexpr int kLinkPoints = 11;  // 1 MiB to 1 GiB, as the published curves
+constexpr const char* kNoChangeTried = "raise --memory";  // where nobody tries other options
+constexpr int kLinkPoints = 11;                           // 1 MiB to 1 GiB, as the published curves
 
 void check_choices(const SearchSpace& space) {
   const auto refuse = [](const std::string& what, const std::string& option) {
@@ -51,7 +53,7 @@ std::vector<int> stage_counts(const SearchSpace& space, const CostModel& cost) {
 
 [[noreturn]] void refuse_misfit(std::int64_t excess_bytes) {
   throw Error(excess_bytes > 0 ? "no plan fits: the nearest one needs " + format_bytes(excess_bytes) + " more" : "no plan fits", "--memory",
-              "raise --memory, use smaller micro-batches, or name more devices", ExitCode::infeasible);
+              kNoChangeTried, ExitCode::infeasible);
 }
 
 std::vector<LinkPoint> link_points(const Profile& profile) {
@@ -80,6 +82,7 @@ planner::AcesoProblem aceso_problem(const SearchSpace& space, const OperatorTabl
   if (tables.model.bytes_per_weight == 4) problem.held_per_weight = planner::kHeldInSinglePrecision;
   problem.devices = static_cast<int>(space.devices.size());
   problem.batch = space.batch;
+  problem.stop = SearchLimit::interrupted;
   if (!space.memory_bytes.empty()) problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
   return problem;
 }
@@ -143,6 +146,8 @@ class AcesoObjective : public planner::Objective {
 
   [[nodiscard]] planner::ObjectiveResult minimize() const override {
     const planner::AcesoResult result = planner::plan_aceso(problem_);
+    if (result.best.empty() && !result.complete)
+      throw Error("no plan that fits was found within the limit of the work", "--memory", kNoChangeTried, ExitCode::infeasible);
     if (result.best.empty()) refuse_misfit(0);
     const planner::AcesoPlan& best = result.best.front();
     std::vector<std::int64_t> peaks;
