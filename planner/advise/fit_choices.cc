@@ -7,7 +7,6 @@
 #include "planner/advise/fit_variants.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/base/units.h"
 
 namespace mptune::planner {
 namespace {
@@ -101,10 +100,10 @@ class ChoicesThatFit {
 
   FitAnswer answer() {
     leave_out_restrictions();
-    if (answer_.changes.empty() && answer_.excess.bytes > 0) {
+    if (answer_.changes.empty()) {
       add_smaller_batch();
       raise_caps();
-      add_devices();
+      if (answer_.excess.bytes > 0) add_devices();
     }
     return std::move(answer_);
   }
@@ -162,9 +161,10 @@ class ChoicesThatFit {
 
   static FieldValue batch_value(int batch) { return {Field::batch, std::to_string(batch)}; }
 
-  /// All by as many bytes: first by what the nearest plan is over.
+  /// All by as many bytes: first by what the nearest plan is over, or an eighth of a cap where that is not known.
   void raise_caps() {
-    std::int64_t more = answer_.excess.bytes;
+    if (space_.memory_bytes.empty()) return;
+    std::int64_t more = answer_.excess.bytes > 0 ? answer_.excess.bytes : std::ranges::max(space_.memory_bytes) / 8;
     for (int tried = 0; tried < kMostCapsTried; ++tried) {
       std::vector<std::int64_t> needed = space_.memory_bytes;
       for (std::int64_t& cap : needed) cap += cap > 0 ? more : 0;

@@ -34,7 +34,8 @@ std::string beyond_text(const planner::FitAnswer& answer) {
   std::string text = answer.complete         ? "nothing on these devices fits"
                      : answer.raised.empty() ? "nothing that was tried fits"
                                              : "nothing else was found that fits";
-  if (answer.raised.empty()) text += fmt::format(": {} more are missing on {}", format_bytes(nearest.bytes), nearest.device);
+  if (answer.raised.empty() && nearest.bytes > 0)
+    text += fmt::format(": {} more are missing on {}", format_bytes(nearest.bytes), nearest.device);
   if (!answer.nearest_options.empty()) {
     text += fmt::format("; nearest is {}, {} over on {}", join(option_texts(answer.nearest_options), " "), format_bytes(nearest.bytes),
                         nearest.device);

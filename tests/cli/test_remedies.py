@@ -101,6 +101,13 @@ class Remedies(CommandTest):
         changes = self.changes(["net.txt", "--link", "12GB/s", "--stages", "2", "--memory", "40MiB"])
         self.assertTrue(any(change.startswith("--stages 4") for change in changes), changes)
 
+    def test_published_objectives(self):
+        self.write("net.txt", chain(8))
+        named = 0
+        for memory, stages in itertools.product(("10MiB", "40MiB", "300MiB"), ("2", "4")):
+            named += self.check("net.txt", "--link", "12GB/s", "--stages", stages, "--objective", "closed-form", "--memory", memory)
+        self.assertGreaterEqual(named, 4)
+
     def test_machines_on_paper(self):
         self.write("net.txt", chain(8))
         named = 0

@@ -51,6 +51,7 @@ TEST(TopologyFile, LinksThatNothingUsesMayBeAbsent) {
   const Topology single =
       parse_topology(file_of(R"({"name": "a", "count": 4, "devices": 1})", R"({"bandwidth": "1GB/s", "latency": "0us"})"), "t");
   EXPECT_EQ(single.device_count(), 4);
+  EXPECT_EQ(planner::describe(single), "4 hosts of 1 device");
   EXPECT_FALSE(single.shared_per_host);
 }
 
