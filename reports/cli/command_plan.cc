@@ -189,46 +189,6 @@ Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult
   return nothing_fits(asked.space, result, asked.input.profile, search_with);
 }
 
-planner::ObjectiveResult minimized(const PlanCommand& command, const std::string& objective, const Asked& asked) {
-  const CostModel cost(asked.input.profile);
-  const OperatorTables tables{command.profile, asked.input.operators};
-  return pipeline_objective(objective, asked.space, tables, cost)->minimize();
-}
-
-/// The same where no plan fits: caps with which the objective has one, the least of those that were tried.
-planner::ObjectiveResult minimized_or_caps(const PlanCommand& command, const std::string& objective, const Asked& asked) {
-  constexpr int kDoublings = 12;
-  constexpr int kHalvings = 4;
-  try {
-    return minimized(command, objective, asked);
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::infeasible || asked.space.memory_bytes.empty()) throw;
-    const auto fits = [&](std::int64_t bytes) {
-      Asked changed = asked;
-      changed.space.memory_bytes.assign(asked.space.devices.size(), bytes);
-      try {
-        (void)minimized(command, objective, changed);
-        return true;
-      } catch (const Error&) {
-        return false;
-      }
-    };
-    std::int64_t few = std::ranges::max(asked.space.memory_bytes);
-    std::int64_t enough = 0;
-    for (int i = 0; i < kDoublings && enough == 0; ++i) {
-      if (SearchLimit::interrupted()) throw;
-      const std::int64_t tried = parse_bytes(size_option(2 * few), "--memory");
-      (fits(tried) ? enough : few) = tried;
-    }
-    if (enough == 0) throw Error(error.problem(), error.where(), "nothing that can be changed here fits", ExitCode::infeasible);
-    for (int i = 0; i < kHalvings; ++i) {
-      const std::int64_t middle = parse_bytes(size_option(few + (enough - few) / 2), "--memory");
-      (fits(middle) ? enough : few) = middle;
-    }
-    throw Error(error.problem(), error.where(), "it fits with --memory " + size_option(enough), ExitCode::infeasible);
-  }
-}
-
 std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, const SearchResult& result, SearchLimit& limit) {
   limit.bound(1, kFrontActions, space);
   space.improved = {};
@@ -260,7 +220,7 @@ Found search(const PlanCommand& command, const std::string& objective, Asked& as
     leave_time_to_finish();
     found.result = search_plans(space, profile);
   } else {
-    found.objective = minimized_or_caps(command, objective, asked);
+    found.objective = minimized(objective, space, {command.profile, input.operators}, profile);
     found.result = search_by_objective(*found.objective, CostModel(profile));
   }
   if (found.result.ranked.empty()) {

@@ -92,6 +92,10 @@ Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const P
   return {"no plan fits" + more, where, fit_remedy(planner::choices_that_fit(space, failed, profile, search_with)), ExitCode::infeasible};
 }
 
+Error with_remedy(const Error& error, const std::string& remedy) {
+  return {error.problem(), error.where(), remedy, error.code()};
+}
+
 PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options) {
   using planner::Field;
   for (const planner::FieldValue& option : options) {

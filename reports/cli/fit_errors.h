@@ -31,6 +31,8 @@ namespace mptune::reports {
 /// The same of a search that found nothing: the changes with which `search_with` found a plan.
 [[nodiscard]] Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const Profile& profile,
                                  const planner::SearchWith& search_with);
+/// The error with another remedy.
+[[nodiscard]] Error with_remedy(const Error& error, const std::string& remedy);
 /// The choice with options in place of those that say otherwise. Options of no plan (devices, memory, batch) are passed over.
 [[nodiscard]] PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options);
 /// The option's value; `otherwise` where it is not among them.
