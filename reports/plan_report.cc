@@ -189,7 +189,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.complete = result.complete;
   report.may_fuse = !space.exact && has_fusing_layer(cost.profile());
   report.may_offload = planner::may_offload(space) && any_can_offload(cost);
-  report.schedule_bound_s = best.prediction.lower_bound_s;
+  report.schedule_bound_s = std::min(best.prediction.lower_bound_s, lower_bound_of_any_schedule_seconds(best.plan, cost));
   report.extrapolated = best.prediction.extrapolated;
   add_partition(best, cost, report);
   add_excess(best, space, report);

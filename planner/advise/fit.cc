@@ -1,12 +1,16 @@
 #include "planner/advise/fit.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "planner/advise/fit_variants.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/base/units.h"
 
 namespace mptune::planner {
 namespace {
@@ -36,13 +40,16 @@ class Fitter {
     answer_.excess = excess(question_.plan);
     if (answer_.excess.bytes == 0) return std::move(answer_);
     answer_.nearest = answer_.excess;
+    nearest_ = question_.plan;
     for (int count = 1; count <= kMostKinds && answer_.changes.empty() && answer_.complete; ++count) {
       for (const Kinds& kinds : kinds_at_once(count))
         if (auto change = smallest(question_.plan, kinds, 0, {})) answer_.changes.push_back(std::move(*change));
     }
     std::ranges::stable_sort(answer_.changes, {}, [](const FittingChange& c) { return std::pair(c.changes, c.prediction.step_s); });
-    if (answer_.changes.empty())
+    if (answer_.changes.empty()) {
+      answer_.raised = with_values(answer_.nearest_options, {caps_for(nearest_)});
       answer_.needed = devices_needed(question_.plan, answer_.excess.device, answer_.excess.cap_bytes, kMostDevices, cost_);
+    }
     return std::move(answer_);
   }
 
@@ -89,13 +96,24 @@ class Fitter {
     if (over.bytes < answer_.nearest.bytes) {
       answer_.nearest = over;
       answer_.nearest_options = options;
+      nearest_ = plan;
     }
     return std::nullopt;
+  }
+
+  /// Caps under which the plan fits, for all devices that plans may use.
+  [[nodiscard]] FieldValue caps_for(const Plan& plan) const {
+    const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
+    std::vector<std::int64_t> of_devices(question_.devices.size(), 0);
+    for (std::size_t d = 0; d < peaks.size(); ++d)
+      of_devices.at(as_index(std::ranges::find(question_.devices, plan.devices[d]) - question_.devices.begin())) = peaks[d];
+    return raised_caps(question_.devices, question_.memory_bytes, of_devices);
   }
 
   const FitQuestion& question_;
   const CostModel& cost_;
   FitAnswer answer_;
+  Plan nearest_;
   std::int64_t worked_ = 0;  // actions
 };
 
@@ -108,6 +126,16 @@ Excess excess_of(const Plan& plan, const std::vector<std::int64_t>& peak_bytes, 
   for (std::size_t d = 0; d < caps.size(); ++d)
     if (caps[d] > 0 && peak_bytes.at(d) - caps[d] > most.bytes) most = {peak_bytes[d] - caps[d], plan.devices[d], caps[d]};
   return most;
+}
+
+FieldValue raised_caps(const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes,
+                       const std::vector<std::int64_t>& peak_bytes) {
+  const bool alike = std::ranges::adjacent_find(memory_bytes, std::ranges::not_equal_to{}) == memory_bytes.end();
+  if (alike) return {Field::memory, size_option(std::max(memory_bytes.front(), std::ranges::max(peak_bytes)))};
+  std::vector<std::string> caps;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (memory_bytes[d] > 0) caps.push_back(devices[d] + "=" + size_option(std::max(memory_bytes[d], peak_bytes[d])));
+  return {Field::memory, join(caps, ",")};
 }
 
 FitAnswer smallest_changes_that_fit(const FitQuestion& question, const CostModel& cost) {

@@ -51,8 +51,9 @@ struct FitAnswer {
   std::vector<FittingChange> changes;  ///< fewest kinds of change first, of as many the fastest; empty: nothing on these devices fits
   Excess nearest;                      ///< where nothing fits: of the plan of all tried ones that comes nearest
   std::vector<FieldValue> nearest_options;
-  DevicesNeeded needed;  ///< where nothing fits: of devices like the fullest
-  bool complete = true;  ///< all there is was tried; false: `most_actions` ended it
+  std::vector<FieldValue> raised;  ///< where nothing fits: caps, and `nearest_options`, with which something does; empty: none was found
+  DevicesNeeded needed;            ///< where nothing fits: of devices like the fullest
+  bool complete = true;            ///< all there is was tried; false: `most_actions` ended it
 };
 
 /// The smallest changes that make a plan fit. Tried one at a time; two or three together only where fewer do nothing. Of each kind the
@@ -67,6 +68,11 @@ struct FitAnswer {
 /// Simulated, with whatever schedule the options would make (without costs, like make_plan). It cannot see: recomputation of single layers,
 /// which no option names (search_plans finds it). Requires: a valid plan and schedule.
 [[nodiscard]] FitAnswer smallest_changes_that_fit(const FitQuestion& question, const CostModel& cost);
+
+/// Caps of at least `peak_bytes` for devices with these caps, as one size where all devices have the same: memory "34MiB", or
+/// "cpu:0=1GiB,cpu:1=2GiB". Devices without a cap are left out. Requires: as many of each, and some cap.
+[[nodiscard]] FieldValue raised_caps(const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes,
+                                     const std::vector<std::int64_t>& peak_bytes);
 
 /// How many devices like `device` with this cap the plan's step needs as a 1f1b pipeline of one stage each; micro-batches and recomputation
 /// as the plan has them, else everything recomputed in micro-batches of one sample, 256 of them at most. Stops counting at `most`.

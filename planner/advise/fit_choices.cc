@@ -11,29 +11,38 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostActionsOfOne = 4'000'000;
+constexpr std::int64_t kMostActionsOfOne = 1'500'000;
 constexpr int kMostCounted = 64;  // devices
+constexpr int kMostCapsTried = 6;
+
+using Values = std::vector<FieldValue>;
 
 /// A part of the space that users restrict, and how they would ask for what a plan has of it.
 struct Restriction {
   bool set = false;
   std::function<void(SearchSpace&)> release;
-  std::function<std::vector<FieldValue>(const Plan&)> values;
+  std::function<Values(const Plan&)> values;
 };
 
 FieldValue virtual_stages_value(const Plan& plan) {
   return {Field::virtual_stages, std::to_string(std::max<std::size_t>(1, plan.stages.size() / plan.devices.size()))};
 }
 
-std::vector<FieldValue> stages_values(const Plan& plan) {
+/// What a plan has of stages that `space` restricts: cuts and replicas that say otherwise are left out.
+Values stages_values(const Plan& plan, const SearchSpace& space) {
+  Values values;
+  if (!space.cuts.empty()) values.push_back({Field::cuts, ""});
   if (!has_replicas(plan)) {
-    std::vector<FieldValue> values{{Field::stages, std::to_string(plan.num_stages())}};
+    values.push_back({Field::stages, std::to_string(plan.num_stages())});
     if (plan.stages.size() > plan.devices.size()) values.push_back(virtual_stages_value(plan));
+    if (!space.replicas.empty()) values.push_back({Field::replicas, ""});
     return values;
   }
   std::string counts;
   for (const Stage& stage : plan.stages) counts += (counts.empty() ? "" : ",") + std::to_string(stage.devices.size());
-  return {{Field::replicas, counts}};
+  values.push_back({Field::replicas, counts});
+  if (space.replicas.empty()) values.push_back({Field::stages, ""});
+  return values;
 }
 
 /// Layers can't be stated: the search picks them where nobody says what to recompute.
@@ -43,7 +52,6 @@ FieldValue searched_recompute(const Plan& plan) {
 }
 
 std::vector<Restriction> restrictions_of(const SearchSpace& space) {
-  using Values = std::vector<FieldValue>;
   const bool staged = !space.stage_counts.empty() || !space.replicas.empty();
   return {{!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return Values{cuts_value(plan)}; }},
           {staged,
@@ -52,7 +60,7 @@ std::vector<Restriction> restrictions_of(const SearchSpace& space) {
              s.cuts.clear();
              s.replicas.clear();
            },
-           stages_values},
+           [&space](const Plan& plan) { return stages_values(plan, space); }},
           {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); },
            [](const Plan& plan) { return Values{virtual_stages_value(plan)}; }},
           {!space.microbatch_counts.empty(), [](SearchSpace& s) { s.microbatch_counts.clear(); },
@@ -63,34 +71,6 @@ std::vector<Restriction> restrictions_of(const SearchSpace& space) {
            }},
           {!space.recompute.empty(), [](SearchSpace& s) { s.recompute.clear(); },
            [](const Plan& plan) { return Values{searched_recompute(plan)}; }}};
-}
-
-std::optional<Candidate> best_of(SearchSpace space, const CostModel& cost) {
-  space.keep = 1;
-  space.exact = true;  // no option names a plan with fused weight gradients
-  space.look_beyond = false;
-  space.most_actions = kMostActionsOfOne;
-  space.improved = {};
-  try {
-    SearchResult result = search_plans(space, cost);
-    if (result.ranked.empty()) return std::nullopt;
-    return std::move(result.ranked.front());
-  } catch (const Error&) {
-    return std::nullopt;  // the other restrictions contradict each other without this one
-  }
-}
-
-void add_change(const SearchSpace& space, const std::vector<const Restriction*>& released, const CostModel& cost, FitAnswer& answer) {
-  SearchSpace wider = space;
-  for (const Restriction* restriction : released) restriction->release(wider);
-  std::optional<Candidate> best = best_of(wider, cost);
-  const auto same = [&](const FittingChange& change) { return change.plan == best->plan; };
-  if (!best || std::ranges::any_of(answer.changes, same)) return;  // it is enough to leave less out
-  std::vector<FieldValue> options;
-  for (const Restriction* restriction : released) options = with_values(std::move(options), restriction->values(best->plan));
-  // Stages left out take their cuts along.
-  if (released.size() > 1) std::erase_if(options, [](const FieldValue& value) { return value.field == Field::cuts; });
-  answer.changes.push_back({options, static_cast<int>(released.size()), std::move(best->plan), std::move(best->prediction)});
 }
 
 /// The un-pipelined step: what a question about devices begins with.
@@ -110,25 +90,133 @@ std::int64_t cap_of(const SearchSpace& space, const std::string& device) {
   return index < space.memory_bytes.size() ? space.memory_bytes[index] : space.whole_machine_memory_bytes;
 }
 
+class ChoicesThatFit {
+ public:
+  ChoicesThatFit(const SearchSpace& space, const SearchResult& failed, const Profile& profile, const SearchWith& search_with)
+      : space_(space), profile_(profile), search_with_(search_with) {
+    answer_.excess = {failed.smallest_excess_bytes, failed.smallest_excess_device, cap_of(space, failed.smallest_excess_device)};
+    answer_.nearest = answer_.excess;
+  }
+
+  FitAnswer answer() {
+    leave_out_restrictions();
+    if (answer_.changes.empty()) {
+      add_smaller_batch();
+      raise_caps();
+      if (answer_.excess.bytes > 0) add_devices();
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  void leave_out_restrictions() {
+    std::vector<Restriction> restrictions = restrictions_of(space_);
+    std::erase_if(restrictions, [](const Restriction& restriction) { return !restriction.set; });
+    std::vector<const Restriction*> all;
+    for (const Restriction& restriction : restrictions) {
+      leave_out({&restriction});
+      all.push_back(&restriction);
+    }
+    if (answer_.changes.empty() && all.size() > 1) leave_out(all);
+    std::ranges::stable_sort(answer_.changes, {}, [](const FittingChange& change) { return change.prediction.step_s; });
+    answer_.complete = !answer_.changes.empty() || restrictions.empty();  // searches are bounded, restrictions not left out by twos
+  }
+
+  void leave_out(const std::vector<const Restriction*>& released) {
+    SearchSpace wider = space_;
+    for (const Restriction* restriction : released) restriction->release(wider);
+    const SearchResult found = quick_search(wider, profile_);
+    if (found.ranked.empty()) return;
+    const Plan& plan = found.ranked.front().plan;
+    Values options;
+    for (const Restriction* restriction : released) options = with_values(std::move(options), restriction->values(plan));
+    // Stages left out take their cuts along.
+    const auto restates_cuts = [](const FieldValue& value) { return value.field == Field::cuts && !value.value.empty(); };
+    if (released.size() > 1) std::erase_if(options, restates_cuts);
+    add_change(std::move(options), static_cast<int>(released.size()));
+  }
+
+  /// If a search with the options finds a plan.
+  bool add_change(Values options, int changes) {
+    SearchResult found = search_with_(options);
+    if (found.ranked.empty()) return false;
+    Candidate& best = found.ranked.front();
+    const auto same = [&](const FittingChange& change) { return change.plan == best.plan; };
+    if (std::ranges::any_of(answer_.changes, same)) return true;  // it is enough to leave less out
+    answer_.changes.push_back({std::move(options), changes, std::move(best.plan), std::move(best.prediction)});
+    return true;
+  }
+
+  /// Halves and their halves. The smallest first: where that does not fit, none does.
+  void add_smaller_batch() {
+    int least = space_.replicas.empty() ? 1 : std::ranges::max(space_.replicas);
+    if (!space_.microbatch_counts.empty()) least = std::max(least, std::ranges::max(space_.microbatch_counts));
+    std::vector<int> batches;
+    for (int batch = space_.batch / 2; batch >= least; batch /= 2) batches.push_back(batch);
+    const auto fits = [&](int batch) { return !search_with_({batch_value(batch)}).ranked.empty(); };
+    if (batches.empty() || !fits(batches.back())) return;
+    const auto largest = std::ranges::partition_point(batches, [&](int batch) { return !fits(batch); });
+    if (largest != batches.end()) add_change({batch_value(*largest)}, 1);
+  }
+
+  static FieldValue batch_value(int batch) { return {Field::batch, std::to_string(batch)}; }
+
+  /// All by as many bytes: first by what the nearest plan is over, or an eighth of a cap where that is not known.
+  void raise_caps() {
+    if (space_.memory_bytes.empty()) return;
+    std::int64_t more = answer_.excess.bytes > 0 ? answer_.excess.bytes : std::ranges::max(space_.memory_bytes) / 8;
+    for (int tried = 0; tried < kMostCapsTried; ++tried) {
+      std::vector<std::int64_t> needed = space_.memory_bytes;
+      for (std::int64_t& cap : needed) cap += cap > 0 ? more : 0;
+      if (std::ranges::none_of(needed, [](std::int64_t cap) { return cap > 0; })) return;
+      const Values options{raised_caps(space_.devices, space_.memory_bytes, needed)};
+      const SearchResult found = search_with_(options);
+      if (!found.ranked.empty()) {
+        answer_.raised = options;
+        return;
+      }
+      more += std::max(more / 4, found.smallest_excess_bytes);
+    }
+  }
+
+  /// Where files name no devices, --stages asks for them. Else they have to be there first.
+  void add_devices() {
+    const CostModel cost(profile_, space_.variants.empty() ? ExecutionVariant{} : space_.variants.front());
+    DevicesNeeded needed = devices_needed(one_stage(space_, cost), answer_.excess.device, answer_.excess.cap_bytes, kMostCounted, cost);
+    if (needed.count == 0) return;
+    if (!space_.cuts.empty()) needed.options.push_back({Field::cuts, ""});
+    if (!space_.replicas.empty()) needed.options.push_back({Field::replicas, ""});
+    if (!space_.virtual_counts.empty()) needed.options.push_back({Field::virtual_stages, ""});
+    const bool other_schedule =
+        !space_.schedules.empty() && std::ranges::find(space_.schedules, kDefaultSchedule) == space_.schedules.end();
+    if (other_schedule) needed.options.push_back({Field::schedule, kDefaultSchedule});
+    const Values options = with_values({{Field::stages, std::to_string(needed.count)}}, needed.options);
+    if (!add_change(options, static_cast<int>(options.size()))) answer_.needed = std::move(needed);
+  }
+
+  const SearchSpace& space_;
+  const Profile& profile_;
+  const SearchWith& search_with_;
+  FitAnswer answer_;
+};
+
 }  // namespace
 
-FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const CostModel& cost) {
-  FitAnswer answer;
-  answer.excess = {failed.smallest_excess_bytes, failed.smallest_excess_device, cap_of(space, failed.smallest_excess_device)};
-  answer.nearest = answer.excess;
-  std::vector<Restriction> restrictions = restrictions_of(space);
-  std::erase_if(restrictions, [](const Restriction& restriction) { return !restriction.set; });
-  std::vector<const Restriction*> all;
-  for (const Restriction& restriction : restrictions) {
-    add_change(space, {&restriction}, cost, answer);
-    all.push_back(&restriction);
+SearchResult quick_search(SearchSpace space, const Profile& profile) {
+  space.keep = 1;
+  space.exact = true;  // no option names a plan with fused weight gradients
+  space.look_beyond = false;
+  space.most_actions = kMostActionsOfOne;
+  space.improved = {};
+  try {
+    return search_plans(space, profile);
+  } catch (const Error&) {
+    return {};  // the other restrictions contradict each other without this one
   }
-  if (answer.changes.empty() && all.size() > 1) add_change(space, all, cost, answer);
-  std::ranges::stable_sort(answer.changes, {}, [](const FittingChange& change) { return change.prediction.step_s; });
-  answer.complete = !answer.changes.empty() || restrictions.empty();  // searches are bounded, restrictions not left out by twos
-  if (answer.changes.empty() && answer.excess.bytes > 0)
-    answer.needed = devices_needed(one_stage(space, cost), answer.excess.device, answer.excess.cap_bytes, kMostCounted, cost);
-  return answer;
+}
+
+FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const Profile& profile, const SearchWith& search_with) {
+  return ChoicesThatFit(space, failed, profile, search_with).answer();
 }
 
 }  // namespace mptune::planner

@@ -1,14 +1,24 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "planner/advise/fit.h"
 #include "planner/search/search.h"
 
 namespace mptune::planner {
 
-/// The smallest change of a search's restrictions under which a plan fits, where `failed`, its result, has none: each restriction (stages
-/// with cuts and replicas, cuts alone, stages per device, micro-batches, schedule, recomputation) left out by itself, then all of them. A
-/// change is the fastest plan found then, with the options that name what the restriction would have to be. `excess` and `nearest` are what
-/// `failed` says. Searches are bounded to a fraction of a second each.
-[[nodiscard]] FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const CostModel& cost);
+/// A search with these values in place of what users stated of it, bounded as quick_search() is; empty where they contradict each other.
+using SearchWith = std::function<SearchResult(const std::vector<FieldValue>&)>;
+
+/// The fastest plan of the space that options can name, within a fraction of a second; no plan where the space has none.
+[[nodiscard]] SearchResult quick_search(SearchSpace space, const Profile& profile);
+
+/// The smallest changes of a search under which a plan fits, where `failed`, its result, has none: each restriction (stages with cuts and
+/// replicas, cuts alone, stages per device, micro-batches, schedule, recomputation) left out by itself, then all of them; where none is
+/// enough, the largest of the halves of the batch, and `raised` caps. `search_with` has found a plan with the options of each change and
+/// with the raised caps. `excess` and `nearest` are what `failed` says.
+[[nodiscard]] FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const Profile& profile,
+                                         const SearchWith& search_with);
 
 }  // namespace mptune::planner

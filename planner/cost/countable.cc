@@ -36,6 +36,7 @@ SlowestLink slowest_link(const Profile& profile) {
   std::vector<NetworkLink> network = profile.network.within;
   if (!profile.network.empty()) network.push_back(profile.network.between);
   for (const NetworkLink& link : network) {
+    if (link.bytes_per_second <= 0) continue;  // a host of one device, or the only host: nothing is copied there
     slowest.fixed_s = std::max(slowest.fixed_s, link.latency_s);
     slowest.seconds_per_byte = std::max(slowest.seconds_per_byte, 1 / link.bytes_per_second);
   }

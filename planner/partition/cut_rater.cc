@@ -46,9 +46,10 @@ bool CutRater::settle(const std::vector<int>& cuts) {
   return true;
 }
 
-std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t within_ns) {
+std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t within_ns, std::int64_t enough_ns) {
   if (!settle(cuts)) return PathBounds::kFar;
-  std::int64_t alone_ns = paths_.longest(cuts) + times_.step_cost_ns();
+  const std::int64_t enough_of_path_ns = std::min(enough_ns, PathBounds::kFar) - times_.step_cost_ns();
+  std::int64_t alone_ns = paths_.longest(cuts, enough_of_path_ns) + times_.step_cost_ns();
   if (alone_ns > within_ns) return alone_ns;
   if (learns_) {
     ++simulated_;

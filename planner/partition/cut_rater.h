@@ -22,7 +22,8 @@ class CutRater {
   CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family);
 
   /// Rates a plan and returns its step [ns]: exact if at most `within_ns`, else a lower bound; PathBounds::kFar if the plan does not fit.
-  std::int64_t consider(const std::vector<int>& cuts, std::int64_t within_ns);
+  /// A lower bound above `enough_ns`, which is not less than `within_ns`, need not be the best that is known.
+  std::int64_t consider(const std::vector<int>& cuts, std::int64_t within_ns, std::int64_t enough_ns = PathBounds::kFar);
 
   [[nodiscard]] const Prices& prices() const { return prices_; }
   [[nodiscard]] std::int64_t step_cost_ns() const { return times_.step_cost_ns(); }

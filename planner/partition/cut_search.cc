@@ -17,7 +17,9 @@ constexpr double kGaps[] = {0.02, 0.01, 0.003};      // proved one after another
 constexpr int kMixtures = 3;                         // path mixtures tried per limit
 constexpr int kMixtureRounds = 24;                   // reweighings per mixture
 constexpr int kLayersPerNode = 16;                   // layers in a shortest path, of every stage, that cost as much as a node
-constexpr int kGapDivisor = 256;                     // bisection ends at a gap of 1 / this
+constexpr int kNarrowedPerNode = 1024;               // layers, of every stage and path, whose windows are narrowed in the time of a node
+constexpr int kStagesOfFreeRating = 128;  // squared stages from which rating cuts takes longer than a node: all paths are added up
+constexpr int kGapDivisor = 256;          // bisection ends at a gap of 1 / this
 
 }  // namespace
 
@@ -67,6 +69,7 @@ bool CutSearch::narrow(std::int64_t limit_ns, Windows& windows) {
     int left = 0;
     for (const std::vector<int>& begins : windows.begins) left += static_cast<int>(begins.size());
     dropped = paths_.narrow(limit_ns, windows);
+    effort_.add(std::int64_t{paths_.paths()} * stages_ * layers_ / kNarrowedPerNode);
     if (windows.empty()) return false;
     if (dropped * kWorthAgain < left) break;
   }
@@ -163,7 +166,7 @@ PartitionResult CutSearch::run() {
     return finish();
   }
   consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [this] {
-    effort_.add(1);
+    effort_.add(std::max(1, stages_ * stages_ / kStagesOfFreeRating));
     return !effort_.interrupted_before_plan();
   });
   prove();

@@ -17,6 +17,7 @@ class Climber {
   void climb(const std::vector<int>& cuts) {
     if (static_cast<int>(cuts.size()) + 1 != allowed_.stages()) return;
     static_cast<void>(may_rate_());
+    best_ns_ = PathBounds::kFar;
     best_ = cuts;
     best_ns_ = rate(cuts);
     for (std::int64_t before = best_ns_ + 1; best_ns_ < before && !ended_;) {
@@ -26,7 +27,10 @@ class Climber {
   }
 
  private:
-  std::int64_t rate(const std::vector<int>& cuts) { return rater_.consider(cuts, rater_.best().enters_ns()); }
+  std::int64_t rate(const std::vector<int>& cuts) {
+    const std::int64_t within_ns = rater_.best().enters_ns();
+    return rater_.consider(cuts, within_ns, std::max(within_ns, best_ns_));
+  }
 
   void attempt(const std::vector<int>& moved) {
     ended_ = ended_ || !may_rate_();

@@ -53,19 +53,27 @@ void PathBounds::refresh(const Windows& windows, int first_path) {
   for (auto path = as_index(first_path); path < paths_.size(); ++path) find_rest(windows, paths_[path]);
 }
 
-std::int64_t PathBounds::longest(const std::vector<int>& cuts) const {
+std::int64_t PathBounds::longest(const std::vector<int>& cuts, std::int64_t enough_ns) {
   std::int64_t longest = 0;
-  for (const Bounded& path : paths_) {
-    std::int64_t ns = 0;
-    int first = 0;
-    for (std::size_t s = 0; s <= cuts.size(); ++s) {
-      const int last = s < cuts.size() ? cuts[s] : prices_.layers();
-      ns += path.parts[s].at(first, last);
-      first = last;
-    }
-    longest = std::max(longest, ns / path.path.of);
+  for (std::size_t p = 0; p < paths_.size(); ++p) {
+    const std::size_t at = (exceeded_ + p) % paths_.size();
+    longest = std::max(longest, length(paths_[at], cuts));
+    if (longest <= enough_ns) continue;
+    exceeded_ = at;
+    break;
   }
   return longest;
+}
+
+std::int64_t PathBounds::length(const Bounded& path, const std::vector<int>& cuts) const {
+  std::int64_t ns = 0;
+  int first = 0;
+  for (std::size_t s = 0; s <= cuts.size(); ++s) {
+    const int last = s < cuts.size() ? cuts[s] : prices_.layers();
+    ns += path.parts[s].at(first, last);
+    first = last;
+  }
+  return ns / path.path.of;
 }
 
 int PathBounds::narrow(std::int64_t limit_ns, Windows& windows) {

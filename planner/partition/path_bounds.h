@@ -49,8 +49,8 @@ class PathBounds {
     return paths_[as_index(path)].rest[as_index(stage)][as_index(first)];
   }
   [[nodiscard]] const Path& path(int path) const { return paths_[as_index(path)].path; }
-  /// The longest of the paths on these cuts.
-  [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
+  /// The longest of the paths on these cuts; of those longer than `enough_ns` any one.
+  [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts, std::int64_t enough_ns = kFar);
   /// Drops from the windows what only plans with a path longer than `limit_ns` use. Returns how many layers it dropped.
   /// rest() of all paths is valid afterwards, unless the windows are empty.
   int narrow(std::int64_t limit_ns, Windows& windows);
@@ -61,6 +61,7 @@ class PathBounds {
     std::vector<RangeSum<std::int64_t>> parts;    // per stage: the path within it, and over the cut behind it
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
+  [[nodiscard]] std::int64_t length(const Bounded& path, const std::vector<int>& cuts) const;
   void find_rest(const Windows& windows, Bounded& path);
   [[nodiscard]] std::int64_t least_rest(const Windows& windows, const Bounded& path, int stage, int first) const;
   int narrow_by(int path, std::int64_t limit_ns, Windows& windows);
@@ -71,6 +72,7 @@ class PathBounds {
   const Prices& prices_;
   int stages_;
   std::vector<Bounded> paths_;
+  std::size_t exceeded_ = 0;                      // the last path that was longer than enough: the first to be asked of similar cuts
   std::vector<RangeMinimum<std::int64_t>> ends_;  // of the path whose rest was found last: [stage][last]
 };
 

@@ -1,18 +1,23 @@
 #include "planner/partition/table_memory.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiler/base/error.h"
+#include "profiler/base/units.h"
 
 namespace mptune::planner {
 
+void check_table_memory(double bytes, std::int64_t limit, const std::string& what, const std::string& where, const std::string& remedy) {
+  if (bytes <= static_cast<double>(limit)) return;
+  const double shown = std::min(bytes, 0x1p62);
+  throw Error(what + " take tables of about " + format_bytes(std::llround(shown)) + ", more than the " + format_bytes(limit) +
+                  " that a search may fill",
+              where, remedy);
+}
+
 void check_table_memory(double bytes, const std::string& what, const std::string& where, const std::string& remedy) {
-  if (bytes <= static_cast<double>(kTableMemoryLimit)) return;
-  const auto gibibytes = static_cast<std::int64_t>(std::ceil(bytes / (1 << 30)));
-  std::string text = what;
-  text += " take tables of about " + std::to_string(gibibytes) + " GiB, more than the " + std::to_string(kTableMemoryLimit >> 30) +
-          " GiB that a search may fill";
-  throw Error(text, where, remedy);
+  check_table_memory(bytes, kTableMemoryLimit, what, where, remedy);
 }
 
 }  // namespace mptune::planner

@@ -87,7 +87,8 @@ void time_step(AcesoPlan& plan) {
 // One micro-batch size.
 class SizeSearch {
  public:
-  SizeSearch(const AcesoProblem& problem, const AcesoTable& table) : problem_(problem), table_(table), stages_(problem, table) {
+  SizeSearch(const AcesoProblem& problem, const AcesoTable& table, std::int64_t most_sets)
+      : problem_(problem), table_(table), effort_{most_sets}, stages_(problem, table, effort_) {
     chain_.layers = stages_.operators();
     chain_.stages = problem.devices;
     chain_.repeats = problem.batch / table.samples - 1;
@@ -98,7 +99,11 @@ class SizeSearch {
 
   ChainCuts run(std::int64_t below_ns) {
     chain_.below_ns = below_ns;
-    return best_chain_cuts(chain_);
+    ChainCuts found = best_chain_cuts(chain_);
+    if (!effort_.limited) return found;
+    found.complete = false;
+    found.lower_bound_ns = std::min(found.lower_bound_ns, least_by_bounds(below_ns));
+    return found;
   }
 
   AcesoPlan plan(const std::vector<int>& cuts) {
@@ -120,6 +125,17 @@ class SizeSearch {
  private:
   [[nodiscard]] int in_flight(int stage) const { return problem_.devices - stage; }
 
+  // No cuts take less, whatever they recompute.
+  [[nodiscard]] std::int64_t least_by_bounds(std::int64_t below_ns) const {
+    ChainProblem bounds = chain_;
+    bounds.below_ns = below_ns;
+    bounds.exact = [this](int stage, int first, int last, std::int64_t longest_ns) {
+      const std::optional<TurnCost> cost = bound(stage, first, last);
+      return cost && cost->largest_ns <= longest_ns ? cost : std::nullopt;
+    };
+    return best_chain_cuts(bounds).lower_bound_ns;
+  }
+
   std::optional<TurnCost> bound(int stage, int first, int last) const {
     const std::optional<std::int64_t> again = stages_.least_recompute_ns(in_flight(stage), first, last);
     if (!again) return std::nullopt;
@@ -140,6 +156,7 @@ class SizeSearch {
 
   const AcesoProblem& problem_;
   const AcesoTable& table_;
+  AcesoEffort effort_;
   AcesoStages stages_;
   ChainProblem chain_;
   std::int64_t recomputations_ = 0;
@@ -171,7 +188,7 @@ AcesoOperator operator_of(const profiler::OperatorRow& row) {
   made.forward_reserved_bytes = std::llround(row.forward_reserved_bytes);
   made.backward_reserved_bytes = std::llround(row.backward_reserved_bytes);
   made.recomputable = row.name != "encoder-embedding" && row.name != "gpt-post-process";
-  made.begins_piece = row.name == "enc-1st-layernorm";
+  made.begins_piece = row.name.ends_with("-1st-layernorm");
   return made;
 }
 
@@ -191,7 +208,8 @@ AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector
   for (const int i : recomputed)
     if (!is_recomputable(table, i))
       throw Error("operator " + std::to_string(i) + " can't be recomputed", "aceso objective", "leave it out");
-  const AcesoStages stages(problem, table);
+  AcesoEffort none;
+  const AcesoStages stages(problem, table, none);
   const std::vector<int> bounds = bounds_of(table, cuts);
   AcesoPlan plan;
   plan.samples = samples;
@@ -218,8 +236,9 @@ AcesoResult plan_aceso(const AcesoProblem& problem) {
   AcesoResult result;
   result.complete = true;
   result.lower_bound_ns = std::numeric_limits<std::int64_t>::max();
-  for (const AcesoTable* table : tables_by_size(problem)) {
-    SizeSearch search(problem, *table);
+  const std::vector<const AcesoTable*> tables = tables_by_size(problem);
+  for (const AcesoTable* table : tables) {
+    SizeSearch search(problem, *table, problem.most_sets / std::ssize(tables));
     const ChainCuts found = search.run(result.best.empty() ? std::numeric_limits<std::int64_t>::max() : result.best.front().step_ns);
     if (found.found) result.best.assign(1, search.plan(found.cuts));
     result.complete = result.complete && found.complete;

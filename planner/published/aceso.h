@@ -54,6 +54,8 @@ struct AcesoProblem {
   std::int64_t memory_bytes = 0;                ///< cap per device; 0: none
   int held_per_weight = kHeldInMixedPrecision;  ///< bytes held per byte of weights
   std::function<bool()> stop;                   ///< asked now and then; true ends the search with what it has proved
+  /// Sets of recomputed operators that are looked at, of all sizes together: then the search goes on without further recomputation.
+  std::int64_t most_sets = 300'000'000;
 };
 
 struct AcesoStage {
@@ -106,8 +108,11 @@ struct AcesoResult {
 
 /// The best plan of all, with a proof. Per micro-batch size: the cuts by the sweep of chain_sweep.h; a range of operators costs as a stage
 /// the least recomputation that makes it fit, found among the sets of runs that no other set beats in time, bytes saved and bytes held
-/// again (pieces that repeat are solved once). Deterministic; ties: the smaller micro-batch, then the order of chain_sweep.h.
-/// Throws Error for an empty problem, tables of different operators, a batch that no size divides, more devices than operators.
+/// again (pieces that repeat are solved once). Of these sets, at most a few million are kept at a time; where there are more, or
+/// `most_sets` are spent, the least recomputation may be missed, and the result is not `complete`: its bound knows no more of recomputation
+/// than the most bytes that any run saves in a nanosecond. Deterministic; ties: the smaller micro-batch, then the order of chain_sweep.h.
+/// Throws Error for an empty problem, tables of different operators, a batch that no size divides, more devices than operators, and as
+/// check_chain_memory() does.
 [[nodiscard]] AcesoResult plan_aceso(const AcesoProblem& problem);
 
 }  // namespace mptune::planner

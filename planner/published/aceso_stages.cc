@@ -12,6 +12,9 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+constexpr std::size_t kMostChoices = 500;          // of a piece
+constexpr std::size_t kMostExpanded = 2'000'000;   // steps of a combination before the beaten ones go
+constexpr std::size_t kMostKeptSteps = 4'000'000;  // of all pieces of a combination together
 
 std::int64_t difference(const std::vector<std::int64_t>& sums, int first, int last) {
   return sums[as_index(last)] - sums[as_index(first)];
@@ -38,6 +41,16 @@ bool beats(const AcesoChoice& a, const AcesoChoice& b) {
   return a.time_ns <= b.time_ns && a.saved_bytes >= b.saved_bytes && a.again_bytes <= b.again_bytes;
 }
 
+// Every n-th of more than `most` values, the first and the last among them. True: some are left out.
+template <class Value>
+bool thin_out(std::vector<Value>& values, std::size_t most) {
+  if (values.size() <= most) return false;
+  std::vector<Value> kept;
+  for (std::size_t i = 0; i < most; ++i) kept.push_back(std::move(values[i * (values.size() - 1) / (most - 1)]));
+  values = std::move(kept);
+  return true;
+}
+
 // Keeps the choices that no other beats in time, savings and bytes held again; sorted by time.
 void keep_unbeaten(std::vector<AcesoChoice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const AcesoChoice& a, const AcesoChoice& b) {
@@ -54,8 +67,8 @@ void keep_unbeaten(std::vector<AcesoChoice>& choices) {
 // Choices of several pieces together, none of whose runs holds more than `again_limit`: of these only time and savings count.
 class Combination {
  public:
-  Combination(const std::vector<const std::vector<AcesoChoice>*>& pieces, std::int64_t again_limit)
-      : pieces_(pieces), again_limit_(again_limit) {
+  Combination(const std::vector<const std::vector<AcesoChoice>*>& pieces, std::int64_t again_limit, AcesoEffort& effort)
+      : pieces_(pieces), again_limit_(again_limit), effort_(effort) {
     for (const std::vector<AcesoChoice>* piece : pieces) {
       std::int64_t most = 0;
       for (const AcesoChoice& choice : *piece) {
@@ -73,7 +86,8 @@ class Combination {
   std::vector<int> least_time(std::int64_t need, std::int64_t longest_ns) {
     if (still_.front() < need || rate_ <= 0 || time_at_rate(need, rate_) > longest_ns) return {};
     steps_.assign(1, {Step{}});
-    for (const std::vector<AcesoChoice>* piece : pieces_) add(*piece, need, longest_ns);
+    for (const std::vector<AcesoChoice>* piece : pieces_)
+      if (!add(*piece, need, longest_ns)) return {};
     const std::vector<Step>& last = steps_.back();
     const auto found = std::find_if(last.begin(), last.end(), [&](const Step& step) { return step.saved_bytes >= need; });
     if (found == last.end()) return {};
@@ -95,9 +109,12 @@ class Combination {
     int choice = -1;
   };
 
-  void add(const std::vector<AcesoChoice>& piece, std::int64_t need, std::int64_t longest_ns) {
+  // False: the effort is spent.
+  bool add(const std::vector<AcesoChoice>& piece, std::int64_t need, std::int64_t longest_ns) {
     std::vector<Step> next;
-    const std::vector<Step>& now = steps_.back();
+    std::vector<Step>& now = steps_.back();
+    effort_.limited |= thin_out(now, std::max<std::size_t>(2, std::min(kMostExpanded / piece.size(), kMostKeptSteps / pieces_.size())));
+    if (!effort_.spend(std::ssize(now) * std::ssize(piece))) return false;
     for (std::size_t i = 0; i < now.size(); ++i) {
       for (std::size_t c = 0; c < piece.size(); ++c) {
         if (piece[c].again_bytes > again_limit_) continue;
@@ -114,10 +131,12 @@ class Combination {
     for (const Step& step : next)
       if (kept.empty() || step.saved_bytes > kept.back().saved_bytes) kept.push_back(step);
     steps_.push_back(std::move(kept));
+    return true;
   }
 
   const std::vector<const std::vector<AcesoChoice>*>& pieces_;
   std::int64_t again_limit_;
+  AcesoEffort& effort_;
   double rate_ = 0;
   std::vector<std::int64_t> still_;       // most that the pieces from each on can save
   std::vector<std::vector<Step>> steps_;  // after each piece, more time and more saved from one to the next
@@ -125,7 +144,15 @@ class Combination {
 
 }  // namespace
 
-AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table) : problem_(problem), table_(table) {
+bool AcesoEffort::spend(std::int64_t sets) {
+  limited |= sets > sets_left;
+  if (sets > sets_left) return false;
+  sets_left -= sets;
+  return true;
+}
+
+AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table, AcesoEffort& effort)
+    : problem_(problem), table_(table), effort_(effort) {
   for (int i = 0; i < operators(); ++i) {
     compute_ns_.push_back(compute_ns_.back() + op(i).forward_ns + op(i).backward_ns);
     weights_.push_back(weights_.back() + op(i).weights_bytes);
@@ -223,6 +250,12 @@ std::vector<int> AcesoStages::piece_key(int first, int last, bool ends_stage) co
   return key;
 }
 
+// Sorted by time, so those that stay take from the least time to the most.
+void AcesoStages::keep_best(std::vector<AcesoChoice>& choices) {
+  keep_unbeaten(choices);
+  effort_.limited |= thin_out(choices, kMostChoices);
+}
+
 // All sets of runs of one piece that nothing beats. Between two runs lies at least one operator.
 const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool ends_stage) {
   const auto [found, fresh] = pieces_.try_emplace(piece_key(first, last, ends_stage));
@@ -232,9 +265,10 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
   up_to.front().push_back({});
   for (int at = 0; at < length; ++at) {
     std::vector<AcesoChoice>& here = up_to[as_index(at)];
-    keep_unbeaten(here);
+    keep_best(here);
     for (const AcesoChoice& before : here) {
       up_to[as_index(at) + 1].push_back(before);
+      if (!effort_.spend(length - at)) continue;
       AcesoChoice with = before;
       std::int64_t saved = 0;
       for (int end = at; end < length && op(first + end).recomputable; ++end) {
@@ -244,22 +278,51 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
         AcesoChoice choice = with;
         choice.saved_bytes += saved;
         choice.again_bytes = std::max(choice.again_bytes, saved + output);
-        if (saved > 0) up_to[as_index(std::min(end + 2, length))].push_back(std::move(choice));
+        std::vector<AcesoChoice>& behind = up_to[as_index(std::min(end + 2, length))];
+        if (saved > 0) behind.push_back(std::move(choice));
+        if (behind.size() >= 4 * kMostChoices) keep_best(behind);
         saved += op(first + end).saved_activation_bytes;
       }
     }
   }
   std::vector<AcesoChoice>& all = up_to[as_index(length)];
-  keep_unbeaten(all);
+  keep_best(all);
   return found->second = std::move(all);
 }
 
-std::optional<AcesoChoice> AcesoStages::recompute(int in_flight, int first, int last, std::int64_t longest_ns) {
+// All that can be recomputed of as few first pieces as make the range fit.
+std::optional<AcesoChoice> AcesoStages::first_pieces(int in_flight, int first, int last, std::int64_t longest_ns) const {
+  std::vector<int> all;
+  std::vector<std::ptrdiff_t> ends;  // of the pieces, among them
+  for (int i = first; i < last; ++i) {
+    if (op(i).recomputable) all.push_back(i);
+    if (i + 1 == last || ends_piece(i)) ends.push_back(std::ssize(all));
+  }
+  const auto of_first = [&](std::ptrdiff_t end) { return effect(std::vector<int>(all.begin(), all.begin() + end), last); };
   const std::int64_t excess = excess_bytes(in_flight, first, last);
-  if (excess <= 0) return AcesoChoice{};
+  const auto is_over = [&](std::ptrdiff_t end) {
+    const AcesoChoice choice = of_first(end);
+    return excess + choice.again_bytes > in_flight * choice.saved_bytes;
+  };
+  const auto least = std::ranges::partition_point(ends, is_over);
+  if (least == ends.end()) return std::nullopt;
+  AcesoChoice choice = of_first(*least);
+  return choice.time_ns <= longest_ns ? std::optional(std::move(choice)) : std::nullopt;
+}
+
+std::optional<AcesoChoice> AcesoStages::recompute(int in_flight, int first, int last, std::int64_t longest_ns) {
+  if (excess_bytes(in_flight, first, last) <= 0) return AcesoChoice{};
+  std::optional<AcesoChoice> least = least_of_pieces(in_flight, first, last, longest_ns);
+  if (least || !effort_.limited) return least;
+  return first_pieces(in_flight, first, last, longest_ns);
+}
+
+std::optional<AcesoChoice> AcesoStages::least_of_pieces(int in_flight, int first, int last, std::int64_t longest_ns) {
+  const std::int64_t excess = excess_bytes(in_flight, first, last);
   std::vector<const std::vector<AcesoChoice>*> pieces;
   std::vector<int> starts;
   std::vector<std::int64_t> limits;
+  if (!effort_.spend(last - first)) return std::nullopt;
   for (int begin = first; begin < last;) {
     int end = begin + 1;
     while (end < last && !op(end).begins_piece) ++end;
@@ -268,13 +331,15 @@ std::optional<AcesoChoice> AcesoStages::recompute(int in_flight, int first, int 
     for (const AcesoChoice& choice : *pieces.back()) limits.push_back(choice.again_bytes);
     begin = end;
   }
+  const auto choices = std::ssize(limits);
+  if (!effort_.spend(choices)) return std::nullopt;
   std::sort(limits.begin(), limits.end());
   limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
   std::optional<AcesoChoice> best;
   for (const std::int64_t limit : limits) {
     const std::int64_t need = ceil_div(excess + limit, in_flight);
-    if (time_at_rate(need, best_rate_) > longest_ns) break;
-    const std::vector<int> chosen = Combination(pieces, limit).least_time(need, longest_ns);
+    if (time_at_rate(need, best_rate_) > longest_ns || !effort_.spend(choices)) break;
+    const std::vector<int> chosen = Combination(pieces, limit, effort_).least_time(need, longest_ns);
     if (chosen.empty()) continue;
     best.emplace();
     for (std::size_t p = 0; p < pieces.size(); ++p)

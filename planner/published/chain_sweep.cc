@@ -10,6 +10,8 @@
 namespace mptune::planner {
 namespace {
 
+constexpr std::int64_t kChainMemoryLimit = 500'000'000;  // bytes
+
 constexpr std::int64_t kUnreachable = std::numeric_limits<std::int64_t>::max();
 
 // What is known of one range as one stage.
@@ -35,11 +37,15 @@ struct LimitedCuts {
   std::int64_t copied_bytes = 0;
 };
 
+// [first, last) of so many layers.
+std::size_t ranges_of(int layers) {
+  return as_index(layers) * (as_index(layers) + 1) / 2;
+}
+
 class Sweeper {
  public:
   explicit Sweeper(const ChainProblem& problem) : problem_(problem) {
-    const auto n = as_index(problem.layers);
-    known_.resize(as_index(problem.stages) * n * n);
+    known_.resize(as_index(problem.stages) * ranges_of(problem.layers));
     for (int k = 0; k < problem.stages; ++k) for_each_range(k, [&](int first, int last) { learn_bound(k, first, last); });
   }
 
@@ -65,8 +71,8 @@ class Sweeper {
 
  private:
   [[nodiscard]] KnownTurn& known(int stage, int first, int last) {
-    const auto n = as_index(problem_.layers);
-    return known_[(as_index(stage) * n + as_index(first)) * n + as_index(last) - 1];
+    const std::size_t before = ranges_of(problem_.layers) - ranges_of(problem_.layers - first);  // those that begin earlier
+    return known_[as_index(stage) * ranges_of(problem_.layers) + before + as_index(last - first) - 1];
   }
 
   // Every stage keeps a layer, so do those before and behind it.
@@ -223,7 +229,7 @@ class Sweeper {
 }  // namespace
 
 void check_chain_memory(int layers, int stages) {
-  check_table_memory(static_cast<double>(sizeof(KnownTurn)) * stages * layers * layers,
+  check_table_memory(static_cast<double>(sizeof(KnownTurn)) * stages * static_cast<double>(ranges_of(layers)), kChainMemoryLimit,
                      std::to_string(stages) + " stages of " + std::to_string(layers) + " layers", "chain of layers",
                      "use fewer stages, or merge layers that follow each other");
 }

@@ -30,7 +30,7 @@ struct ChainProblem {
   std::function<bool()> stop;  ///< asked before every sweep; true ends the search with what it has proved
 };
 
-/// Throws Error where the table of all ranges as stages would take more than kTableMemoryLimit.
+/// Throws Error where the table of all ranges as stages would take more than 500 MB.
 void check_chain_memory(int layers, int stages);
 
 struct ChainCuts {

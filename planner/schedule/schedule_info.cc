@@ -12,21 +12,21 @@ namespace {
 
 constexpr int kAny = ScheduleInfo::kAnyNumber;
 
-//                        stages per device, one micro-batch            relative cost
+//                        stages per device, one micro-batch, whole backward            relative cost
 constexpr ScheduleInfo kSchedules[] = {
-    {"naive", StageMap::any, 1, 1, true, RowsFrom::pattern, 1, gpipe_rows},
-    {"gpipe", StageMap::any, 1, 1, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"1f1b", StageMap::one_each, 1, 1, false, RowsFrom::pattern, 1, one_forward_one_backward_rows},
-    {"eager-1f1b", StageMap::one_each, 1, 1, false, RowsFrom::costs, 4, eager_rows},
-    {"interleaved", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, interleaved_1f1b_rows},
-    {"looped-bfs", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"zb1p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 8, zb1p_rows},
-    {"zb2p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 8, zb2p_rows},
-    {"zbv", StageMap::v, 2, 2, false, RowsFrom::costs, 8, zbv_rows},
-    {"v-half", StageMap::v, 2, 2, false, RowsFrom::costs, 8, v_half_rows},
-    {"v-min", StageMap::v, 2, 2, false, RowsFrom::costs, 8, v_min_rows},
-    {"dualpipe-v", StageMap::v, 2, 2, false, RowsFrom::pattern, 1, dualpipe_v_rows},
-    {"list", StageMap::any, 1, kAny, false, RowsFrom::search, 32, list_rows},
+    {"naive", StageMap::any, 1, 1, true, true, RowsFrom::pattern, 1, gpipe_rows},
+    {"gpipe", StageMap::any, 1, 1, false, true, RowsFrom::pattern, 1, gpipe_rows},
+    {"1f1b", StageMap::one_each, 1, 1, false, true, RowsFrom::pattern, 1, one_forward_one_backward_rows},
+    {"eager-1f1b", StageMap::one_each, 1, 1, false, true, RowsFrom::costs, 4, eager_rows},
+    {"interleaved", StageMap::looped, 2, kAny, false, true, RowsFrom::pattern, 1, interleaved_1f1b_rows},
+    {"looped-bfs", StageMap::looped, 2, kAny, false, true, RowsFrom::pattern, 1, gpipe_rows},
+    {"zb1p", StageMap::one_each, 1, 1, false, false, RowsFrom::costs, 8, zb1p_rows},
+    {"zb2p", StageMap::one_each, 1, 1, false, false, RowsFrom::costs, 8, zb2p_rows},
+    {"zbv", StageMap::v, 2, 2, false, false, RowsFrom::costs, 8, zbv_rows},
+    {"v-half", StageMap::v, 2, 2, false, false, RowsFrom::costs, 8, v_half_rows},
+    {"v-min", StageMap::v, 2, 2, false, false, RowsFrom::costs, 8, v_min_rows},
+    {"dualpipe-v", StageMap::v, 2, 2, false, false, RowsFrom::pattern, 1, dualpipe_v_rows},
+    {"list", StageMap::any, 1, kAny, false, false, RowsFrom::search, 32, list_rows},
 };
 
 template <Rows (*rows)(const Layout&, const ScheduleCosts&)>
@@ -36,11 +36,11 @@ Rows late(const Layout& layout, const ScheduleCosts& costs) {
 
 // Split backwards in the order of another schedule.
 constexpr ScheduleInfo kLateSchedules[] = {
-    {"naive-late", StageMap::any, 1, 1, true, RowsFrom::costs, 4, late<gpipe_rows>},
-    {"gpipe-late", StageMap::any, 1, 1, false, RowsFrom::costs, 4, late<gpipe_rows>},
-    {"1f1b-late", StageMap::one_each, 1, 1, false, RowsFrom::costs, 4, late<one_forward_one_backward_rows>},
-    {"interleaved-late", StageMap::looped, 2, kAny, false, RowsFrom::costs, 4, late<interleaved_1f1b_rows>},
-    {"looped-bfs-late", StageMap::looped, 2, kAny, false, RowsFrom::costs, 4, late<gpipe_rows>},
+    {"naive-late", StageMap::any, 1, 1, true, false, RowsFrom::costs, 4, late<gpipe_rows>},
+    {"gpipe-late", StageMap::any, 1, 1, false, false, RowsFrom::costs, 4, late<gpipe_rows>},
+    {"1f1b-late", StageMap::one_each, 1, 1, false, false, RowsFrom::costs, 4, late<one_forward_one_backward_rows>},
+    {"interleaved-late", StageMap::looped, 2, kAny, false, false, RowsFrom::costs, 4, late<interleaved_1f1b_rows>},
+    {"looped-bfs-late", StageMap::looped, 2, kAny, false, false, RowsFrom::costs, 4, late<gpipe_rows>},
 };
 
 std::vector<int> devices_of(StageMap map, int devices, int virtual_stages) {

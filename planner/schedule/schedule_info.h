@@ -34,6 +34,7 @@ struct ScheduleInfo {
   int least_virtual_stages;  ///< stages per device that a search tries, from; also what a plan has by default
   int most_virtual_stages;   ///< up to
   bool one_microbatch;       ///< runs the batch whole
+  bool whole_backward;       ///< never splits it: with one micro-batch all such schedules of a map have the same rows
   RowsFrom rows_from;
   std::int64_t relative_cost;  ///< of making the rows of a plan, in simulations of it
   /// Requires: nothing missing (`missing_for`); costs of every stage.

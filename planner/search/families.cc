@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "planner/executable.h"
 #include "planner/helping.h"
@@ -57,6 +58,10 @@ void share_out(int left, int stages, std::vector<int>& chosen, std::vector<std::
   }
 }
 
+bool is_late(const std::string& name) {
+  return std::ranges::any_of(late_schedules(), [&](const ScheduleInfo& schedule) { return schedule.name == name; });
+}
+
 // Where the user names none: all orders with split backwards. Those of one schedule with whole backwards only are not what is asked for.
 std::vector<std::string> helping_schedules(const SearchSpace& space) {
   if (!may_help(space)) return {};
@@ -65,6 +70,21 @@ std::vector<std::string> helping_schedules(const SearchSpace& space) {
   for (const ScheduleInfo& schedule : late_schedules()) names.emplace_back(schedule.name);
   for (const std::string& name : schedule_names()) names.push_back(name);
   return names;
+}
+
+// With one micro-batch schedules with whole backwards have the same rows, and late ones, which are made of these, too. Where each device
+// has one stage, all that split it have the same: forward, gradients of inputs, gradients of weights. `list` takes either.
+void keep_different(std::vector<std::string>& names, int virtual_stages) {
+  bool whole = false;
+  bool late = false;
+  bool split = false;
+  const auto is_list = [](const std::string& name) { return schedule_info(name).rows_from == RowsFrom::search; };
+  std::erase_if(names, [&](const std::string& name) {
+    if (schedule_info(name).whole_backward) return std::exchange(whole, true);
+    if (is_late(name)) return std::exchange(late, true);
+    return virtual_stages == 1 && !is_list(name) && std::exchange(split, true);
+  });
+  if (virtual_stages == 1 && whole && split) std::erase_if(names, is_list);
 }
 
 }  // namespace
@@ -142,15 +162,16 @@ bool Choices::wanted_stages(int stages) const {
   return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
 }
 
-// With one micro-batch all schedules are one. One schedule with one number of stages per device is what the user wants, however odd.
+// One schedule with one number of stages per device is what the user wants, however odd.
+bool Choices::wanted_schedule(const std::string& name, int virtual_stages) const {
+  return (space_.schedules.size() == 1 && space_.virtual_counts.size() == 1) || goes_with(name, virtual_stages);
+}
+
 std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const {
-  const bool chosen = space_.schedules.size() == 1 && space_.virtual_counts.size() == 1;
-  const auto wanted = [&](const std::string& name) { return chosen || goes_with(name, virtual_stages); };
   std::vector<std::string> names;
   for (const std::string& name : schedules_)
-    if (schedule_info(name).one_microbatch == (m == 1) && wanted(name)) names.push_back(name);
-  if (m == 1 && names.empty() && !schedules_.empty() && !schedule_info(schedules_.front()).one_microbatch && wanted(schedules_.front()))
-    names.push_back(schedules_.front());
+    if (wanted_schedule(name, virtual_stages) && (m == 1 || !schedule_info(name).one_microbatch)) names.push_back(name);
+  if (m == 1) keep_different(names, virtual_stages);
   return names;
 }
 
@@ -162,7 +183,8 @@ std::string Choices::schedule_of_one_stage(int m) const {
 std::vector<std::string> Choices::helping_schedules_for(int m, int virtual_stages) const {
   std::vector<std::string> names;
   for (const std::string& name : helping_schedules_)
-    if (schedule_info(name).one_microbatch == (m == 1) && goes_with(name, virtual_stages)) names.push_back(name);
+    if (goes_with(name, virtual_stages) && (m == 1 || !schedule_info(name).one_microbatch)) names.push_back(name);
+  if (m == 1) keep_different(names, virtual_stages);
   return names;
 }
 

@@ -108,6 +108,7 @@ class Choices {
   [[nodiscard]] std::vector<std::vector<int>> looped_stages(int virtual_stages) const;
   [[nodiscard]] std::vector<std::vector<int>> in_profile(std::vector<std::vector<int>> stages) const;
   [[nodiscard]] std::vector<std::string> schedules_for(int m, int virtual_stages) const;
+  [[nodiscard]] bool wanted_schedule(const std::string& name, int virtual_stages) const;
   [[nodiscard]] std::vector<std::string> helping_schedules_for(int m, int virtual_stages) const;
 
   const SearchSpace& space_;

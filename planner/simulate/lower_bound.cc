@@ -2,6 +2,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "planner/simulate/operations.h"
 #include "planner/simulate/simulate.h"
@@ -51,10 +53,20 @@ class Visits {
     }
     for (const Operation& operation : operations.list)
       if (operation.phase == Phase::actions) add(operation);
-    for (std::size_t i = 0; i < microbatches_; ++i) {
-      chain_before(i);
-      chain_after(i);
+    chain_all();
+  }
+
+  /// With backwards that take no longer than those of either, whole or in two parts. Requires: the same stages and micro-batches.
+  void shorten_backwards(const Visits& other) {
+    for (std::size_t v = 0; v < visits_.size(); ++v) {
+      Visit& visit = visits_[v];
+      const Visit& also = other.visits_[v];
+      const std::int64_t both = std::min(visit.backward + visit.weight, also.backward + also.weight);
+      visit.backward = std::min(visit.backward, also.backward);
+      visit.weight = visit.weight_chain = both - visit.backward;
+      visit.recompute = std::min(visit.recompute, also.recompute);
     }
+    chain_all();
   }
 
   [[nodiscard]] const Visit& at(std::size_t stage, std::size_t microbatch) const { return visits_[stage * microbatches_ + microbatch]; }
@@ -91,6 +103,14 @@ class Visits {
       visit.weight_chain = std::max(visit.weight_chain, work);
     } else {
       visit.backward = operation.alone_ns;
+    }
+  }
+
+  void chain_all() {
+    for (Visit& visit : visits_) visit.before_forward = visit.before_backward = visit.after_forward = visit.after_backward = 0;
+    for (std::size_t i = 0; i < microbatches_; ++i) {
+      chain_before(i);
+      chain_after(i);
     }
   }
 
@@ -316,10 +336,7 @@ std::int64_t end_phase_ns(const Operations& operations) {
   return time_operations(end).end_ns;
 }
 
-}  // namespace
-
-std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
-  const Visits visits(plan, operations);
+std::int64_t lower_bound_of(const Plan& plan, const Operations& operations, const Visits& visits) {
   Jobs jobs(operations.lanes);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     add_forwards(plan, visits, s, jobs);
@@ -331,12 +348,47 @@ std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
   return std::max(jobs.bound(), shared) + end_phase_ns(operations) + operations.step_ns;
 }
 
+/// The plan with all backwards whole, or all in two parts. In which order, the bound does not ask.
+Plan with_backwards(Plan plan, bool split) {
+  plan.options.idle_devices_help = false;
+  for (std::vector<Action>& row : plan.actions) {
+    std::vector<Action> made;
+    for (Action action : row) {
+      if (action.kind == ActionKind::backward_weight) continue;
+      const bool back = action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
+      if (back) action.kind = split ? ActionKind::backward_input : ActionKind::backward;
+      made.push_back(action);
+      if (back && split) {
+        action.kind = ActionKind::backward_weight;
+        made.push_back(action);
+      }
+    }
+    row = std::move(made);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
+  return lower_bound_of(plan, operations, Visits(plan, operations));
+}
+
 }  // namespace mptune::planner
 
 namespace mptune {
 
 double lower_bound_seconds(const Plan& plan, const CostModel& cost) {
   return static_cast<double>(planner::lower_bound_ns(plan, planner::list_operations(plan, cost))) * 1e-9;
+}
+
+double lower_bound_of_any_schedule_seconds(const Plan& plan, const CostModel& cost) {
+  const Plan split = planner::with_backwards(plan, true);
+  const Plan whole = planner::with_backwards(plan, false);
+  const planner::Operations operations = planner::list_operations(split, cost);
+  planner::Visits visits(split, operations);
+  visits.shorten_backwards(planner::Visits(whole, planner::list_operations(whole, cost)));
+  return static_cast<double>(planner::lower_bound_of(split, operations, visits)) * 1e-9;
 }
 
 }  // namespace mptune

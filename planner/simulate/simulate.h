@@ -46,5 +46,8 @@ struct Simulation {
 /// a group share their weight gradients: no group ends before its work over its devices, each idle until its first action or its group's
 /// first weight gradient can begin. Memory is ignored.
 [[nodiscard]] double lower_bound_seconds(const Plan& plan, const CostModel& cost);
+/// The same of the plan's stages under any schedule, which may split the backwards of all, some or none of them: each takes as long as the
+/// shorter of the two. Not below it: fused weight gradients, idle devices that help.
+[[nodiscard]] double lower_bound_of_any_schedule_seconds(const Plan& plan, const CostModel& cost);
 
 }  // namespace mptune

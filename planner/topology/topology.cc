@@ -32,7 +32,7 @@ std::string describe(const Topology& topology) {
     if (g > 0) text += g + 1 == topology.groups.size() ? " and " : ", ";
     text += std::to_string(group.hosts) + (group.hosts == 1 ? " host of " : " hosts of ") + std::to_string(group.devices);
   }
-  return text + (topology.device_count() == 1 ? " device" : " devices");
+  return text + (topology.groups.back().devices == 1 ? " device" : " devices");
 }
 
 }  // namespace mptune::planner

@@ -16,6 +16,7 @@ struct HostGroup {
   std::string like;               ///< class or device of the profile that they are as fast as; "": that of the profile's first device
   std::int64_t memory_bytes = 0;  ///< of each device; 0: not known
   NetworkLink link;               ///< between two devices of a host; not used where each has one
+  double speed = 1;               ///< of each device over that of `like`: at 0.5 all that it computes takes twice as long
   bool operator==(const HostGroup&) const = default;
 };
 
@@ -23,6 +24,8 @@ struct HostGroup {
 struct Topology {
   static constexpr int kMostDevices = 100'000;
   static constexpr int kMostDevicesOfHost = 256;
+  static constexpr double kLeastSpeed = 0.001;
+  static constexpr double kMostSpeed = 1000;
 
   std::vector<HostGroup> groups;
   NetworkLink between;           ///< of each device to devices of other hosts; not used with one host

@@ -66,6 +66,12 @@ std::int64_t memory_of(const JsonField& field) {
   }
 }
 
+double speed_of(const JsonField& field) {
+  const double speed = field.number();
+  if (!(speed >= Topology::kLeastSpeed && speed <= Topology::kMostSpeed)) field.refuse("is not from 0.001 to 1000");
+  return speed;
+}
+
 NetworkLink link_from(const JsonField& object) {
   return {latency_of(object.at("latency")), bandwidth_of(object.at("bandwidth"))};
 }
@@ -89,6 +95,7 @@ HostGroup group_from(const JsonField& object) {
   group.hosts = count_of(object.at("count"), Topology::kMostDevices);
   group.devices = count_of(object.at("devices"), Topology::kMostDevicesOfHost);
   if (const auto like = object.find("like")) group.like = name_from(*like);
+  if (const auto speed = object.find("speed")) group.speed = speed_of(*speed);
   if (const auto memory = object.find("memory")) group.memory_bytes = memory_of(*memory);
   if (group.devices > 1 || object.has("link")) group.link = link_from(object.at("link"));
   return group;

@@ -1,7 +1,10 @@
 #include "planner/topology/topology_profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -55,6 +58,31 @@ void keep_alone(Profile& profile) {
   profile.co_running_slowdown = 1;
 }
 
+void divide_times(DeviceClass& device_class, double speed) {
+  for (LayerCosts& layer : device_class.layers)
+    for (LayerCost& cost : layer.by_samples)
+      for (Samples* samples : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight})
+        for (Sample& sample : samples->values) sample.value /= speed;
+  for (double* seconds : {&device_class.action_seconds, &device_class.step_seconds, &device_class.optimizer_seconds_per_byte,
+                          &device_class.reduce_seconds_per_byte})
+    *seconds /= speed;
+}
+
+// Adds the class, then its other variants, with the times of devices of this speed. Returns the class's index.
+int add_class_of_speed(Profile& profile, int base, double speed) {
+  const int known = static_cast<int>(profile.classes.size());
+  const auto add = [&](int c, int variant_of) {
+    DeviceClass scaled = profile.classes[as_index(c)];
+    divide_times(scaled, speed);
+    scaled.variant_of = variant_of;
+    profile.classes.push_back(std::move(scaled));
+  };
+  add(base, -1);
+  for (int c = 0; c < known; ++c)
+    if (profile.classes[as_index(c)].variant_of == base) add(c, known);
+  return known;
+}
+
 }  // namespace
 
 Network network_of(const Topology& topology) {
@@ -67,11 +95,14 @@ Network network_of(const Topology& topology) {
 }
 
 Profile on_topology(const Profile& profile, const Topology& topology, std::span<const int> devices, const std::string& where) {
-  std::vector<int> classes;
-  for (const HostGroup& group : topology.groups) classes.push_back(class_of_group(profile, group, where));
   const std::vector<TopologyDevice> all = devices_of(topology);
   Profile made = profile;
   keep_alone(made);
+  std::vector<int> classes;
+  for (const HostGroup& group : topology.groups) {
+    const int like = class_of_group(profile, group, where);
+    classes.push_back(group.speed == 1 ? like : add_class_of_speed(made, like, group.speed));
+  }
   made.links.clear();
   made.devices.clear();
   made.network = network_of(topology);
@@ -80,7 +111,7 @@ Profile on_topology(const Profile& profile, const Topology& topology, std::span<
     const TopologyDevice& at = all[as_index(d)];
     const int device_class = classes[as_index(at.group)];
     ProfileDevice device;
-    device.name = std::to_string(at.host) + "@" + name_on_host(profile.classes[as_index(device_class)].name, at.index);
+    device.name = std::to_string(at.host) + "@" + name_on_host(made.classes[as_index(device_class)].name, at.index);
     device.device_class = device_class;
     device.memory_bytes = topology.groups[as_index(at.group)].memory_bytes;
     made.devices.push_back(std::move(device));
@@ -99,7 +130,8 @@ std::string topology_assumption(const Profile& profile, const Topology& topology
   std::string text;
   for (const HostGroup& group : topology.groups) {
     const std::string& like = profile.classes[as_index(class_of_group(profile, group, where))].name;
-    text += (text.empty() ? "devices of " : ", of ") + group.name + " as fast as " + like + " of the profile, alone";
+    const std::string fast = group.speed == 1 ? " as fast as " : fmt::format(" {:g} times as fast as ", group.speed);
+    text += (text.empty() ? "devices of " : ", of ") + group.name + fast + like + " of the profile, alone";
   }
   return text + "; links as the topology says";
 }

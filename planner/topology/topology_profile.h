@@ -10,8 +10,9 @@
 namespace mptune::planner {
 
 /// The profile with these devices of the topology (indices among all) in place of its own, and the topology's links in place of its own.
-/// Devices are named RANK@DEVICE, one rank a host: "3@cuda:0". Costs are those of the class that the topology names, measured alone. Throws
-/// Error (`where` is put into it) where the profile has no class or device that a group is like.
+/// Devices are named RANK@DEVICE, one rank a host: "3@cuda:0". Costs are those of the class that the topology names, measured
+/// alone; times are divided by the speed of the hosts. Throws Error (`where` is put into it) where the profile has no class or device that
+/// a group is like.
 [[nodiscard]] Profile on_topology(const Profile& profile, const Topology& topology, std::span<const int> devices, const std::string& where);
 /// The same with all devices.
 [[nodiscard]] Profile on_topology(const Profile& profile, const Topology& topology, const std::string& where);

@@ -158,21 +158,19 @@ class UniformSearch {
     if (!parameters_fit(shape)) return;
     PipelineCost& pipeline = pipeline_of(shape);
     const std::int64_t queued_ns = pipeline.queued_ns(shape.microbatches, sizes_of(shape).front());
+    bool whole = false;  // a schedule with whole backwards was bounded
     for (int schedule = 0; schedule < static_cast<int>(space_.schedules.size()); ++schedule) {
       const bool splits = splits_backward(schedule);
+      if (!splits && shape.microbatches == 1 && std::exchange(whole, true)) continue;  // it has the same rows
       const FamilyBound::Bound bound = pipeline.bound.of(one_device_each(shape), sizes_of(shape), splits);
       const std::int64_t ns = backbone_ ? std::max({at.ns, less_rounding(bound.step_ns), queued_ns}) : at.ns;
       worked_ += actions_of(shape);
       if (ns < best_ns_) try_cuts(shape, pipeline, bound.cuts, schedule);
       queue_.push({ns, at.order, schedule, kFirstCutNodes});
-      if (shape.microbatches == 1) return;  // all schedules have the same rows
     }
   }
 
-  [[nodiscard]] bool splits_backward(int schedule) const {
-    const std::string& name = space_.schedules[as_index(schedule)];
-    return name != "1f1b" && name != "gpipe" && name != "eager-1f1b";
-  }
+  [[nodiscard]] bool splits_backward(int schedule) const { return !schedule_info(space_.schedules[as_index(schedule)]).whole_backward; }
 
   // False: whatever is recomputed, parameters, their gradients and the optimizer's state alone exceed the largest cap on some stage.
   [[nodiscard]] bool parameters_fit(const UniformShape& shape) {

@@ -127,6 +127,12 @@ std::string format_bytes(std::int64_t bytes) {
   return with_unit(kBytes, static_cast<double>(bytes));
 }
 
+std::string size_option(std::int64_t bytes) {
+  for (const auto& [shift, unit] : {std::pair(20, "MiB"), std::pair(10, "KiB")})
+    if (bytes >= std::int64_t{10} << shift) return std::to_string((bytes + (std::int64_t{1} << shift) - 1) >> shift) + unit;
+  return std::to_string(bytes) + "B";
+}
+
 std::string format_bandwidth(double bytes_per_second) {
   return with_unit(kRates, bytes_per_second);
 }

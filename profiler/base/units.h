@@ -32,6 +32,8 @@ struct Quantity {
 [[nodiscard]] std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds);
 /// Binary units: "410 MiB", "1.25 GiB", "0 B".
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
+/// A size that parse_bytes() takes, in whole units and not less than `bytes`: "313MiB". Requires: positive.
+[[nodiscard]] std::string size_option(std::int64_t bytes);
 /// Decimal units: "12.0 GB/s".
 [[nodiscard]] std::string format_bandwidth(double bytes_per_second);
 /// "18.2 %" of a fraction.

@@ -544,6 +544,8 @@ class Objective(Result):
     lower_bound_s: float
     gap: float | None
     peak_bytes: tuple[int, ...]
+    fits: bool
+    """Whether the simulated peaks, not the objective's, are within the caps."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -1311,6 +1313,8 @@ class TopologyHosts(Result):
     devices: int
     like: str | None = None
     """Class or device of the profile; default: that of its first device."""
+    speed: float | None = None
+    """Of each device over that of like: at 0.6 all that it computes takes 1 / 0.6 times as long; default: 1."""
     memory: str | None = None
     """Of each device: 80GiB."""
     link: TopologyLink | None = None

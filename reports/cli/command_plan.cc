@@ -143,12 +143,50 @@ bool set_apart_not_executable(SearchResult& result) {
   return best_runs;
 }
 
+/// What a command asks for.
+struct Asked {
+  PlanInput input;
+  SearchSpace space;
+};
+
+/// `recording`: content of the file, nothing of a public profile, which is read again for other devices.
+Asked asked_of(PlanCommand command, profiler::ProfileFormat format, const std::optional<PlanInput>& recording) {
+  const profiler::OperatorModel operators = operator_model_of(command.profile, format, command.encoder_layers);
+  Asked asked;
+  asked.input = recording ? *recording : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
+  const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, asked.input.profile.batch));
+  asked.space = chosen_space(command.choice, command.devices, command.memory, batch, asked.input);
+  // --schedule may name one that the runtime can't execute: it is planned and simulated all the same.
+  if (!planner::why_not_executable(asked.space, tuner::kRuntime).empty()) asked.space.capabilities = {};
+  return asked;
+}
+
+/// The command with other options.
+PlanCommand with_options(PlanCommand command, const std::vector<planner::FieldValue>& options) {
+  command.choice = with_options(command.choice, options);
+  command.batch = option_or(options, planner::Field::batch, command.batch);
+  command.memory = option_or(options, planner::Field::memory, command.memory);
+  return command;
+}
+
 /// Why there is no plan.
-Error no_plan(const SearchSpace& space, const SearchResult& result, const Profile& profile, const SearchLimit& limit) {
+Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult& result, const SearchLimit& limit) {
   if (SearchLimit::interrupted()) return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
   if (limit.out_of_time(kSearchPart))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
-  return nothing_fits(space, result, CostModel(profile, space.variants.front()));
+  const profiler::ProfileFormat format = profiler::profile_format(command.profile);
+  std::optional<PlanInput> recording;
+  if (format == profiler::ProfileFormat::sqlite) recording = recorded_input(command.profile, command.link);
+  const auto search_with = [&](const std::vector<planner::FieldValue>& options) {
+    if (SearchLimit::interrupted()) return SearchResult{};
+    try {
+      Asked changed = asked_of(with_options(command, options), format, recording);
+      return planner::quick_search(std::move(changed.space), changed.input.profile);
+    } catch (const Error&) {
+      return SearchResult{};  // the options contradict others
+    }
+  };
+  return nothing_fits(asked.space, result, asked.input.profile, search_with);
 }
 
 std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, const SearchResult& result, SearchLimit& limit) {
@@ -168,7 +206,9 @@ void narrow_to_fastest(Found& found, SearchSpace& space) {
   space.memory_bytes = fastest.front().memory_bytes;
 }
 
-Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const PlanInput& input, const Session& session) {
+Found search(const PlanCommand& command, const std::string& objective, Asked& asked, const Session& session) {
+  const PlanInput& input = asked.input;
+  SearchSpace& space = asked.space;
   const Profile& profile = input.profile;
   ProgressLine progress(session);
   progress.update("searching plans for " + profile.model, -1);
@@ -180,12 +220,14 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     leave_time_to_finish();
     found.result = search_plans(space, profile);
   } else {
-    const CostModel cost(profile);
-    const OperatorTables tables{command.profile, input.operators};
-    found.objective = pipeline_objective(objective, space, tables, cost)->minimize();
-    found.result = search_by_objective(*found.objective, cost);
+    found.objective = minimized(objective, space, {command.profile, input.operators}, profile);
+    found.result = search_by_objective(*found.objective, CostModel(profile));
   }
-  if (found.result.ranked.empty()) throw no_plan(space, found.result, profile, limit);
+  if (found.result.ranked.empty()) {
+    space.improved = {};
+    space.stop = {};
+    throw no_plan(command, asked, found.result, limit);
+  }
   found.runs = set_apart_not_executable(found.result);
   if (!space.divisions.empty()) narrow_to_fastest(found, space);
   if (!found.objective) found.front = front_of(space, profile, found.result, limit);
@@ -257,7 +299,8 @@ planner::Json plan_json(const Found& found, const PlanReport& report, const std:
                          {"step_s", found.objective->value_s},
                          {"lower_bound_s", found.objective->lower_bound_s},
                          {"gap", gap_json(found.objective->gap)},
-                         {"peak_bytes", found.objective->peak_bytes}};
+                         {"peak_bytes", found.objective->peak_bytes},
+                         {"fits", report.excess_bytes <= 0}};
   }
   return json;
 }
@@ -279,12 +322,12 @@ std::string best_so_far(const std::string& path) {
   return path + " is the best plan found so far; start the command again to search on to the end";
 }
 
-int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, const std::string& objective, bool recorded,
-               const Session& session) {
+int run_search(const PlanCommand& command, Asked asked, const std::string& objective, bool recorded, const Session& session) {
+  PlanInput& input = asked.input;
   const Profile& profile = input.profile;
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force, {command.profile});
-  const Found found = search(command, objective, space, input, session);
+  const Found found = search(command, objective, asked, session);
   const CostModel cost(profile, found.result.ranked.front().plan);
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
@@ -293,7 +336,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   file.training = input.training;
   save_plan_file(file, path, command.output.force);
   set_interrupt_remedy(best_so_far(path));
-  PlanReport report = build_plan_report(found.result, found.front, cost, space);
+  PlanReport report = build_plan_report(found.result, found.front, cost, asked.space);
   report.runs = found.runs;
   if (found.objective) report.lower_bound_s = 0;
   report.next = next_lines(found, input.training, path, recorded);
@@ -313,26 +356,19 @@ TopologyCommand on_paper(const PlanCommand& command) {
           command.encoder_layers, refused,          command.choice, command.output};
 }
 
-int run_plan(const PlanCommand& typed, const Session& session) {
-  PlanCommand command = typed;
+int run_plan(const PlanCommand& command, const Session& session) {
   session.say("reading " + command.profile);
   if (!command.topology.empty()) return plan_on_topology(on_paper(command), session);
   const profiler::ProfileFormat format = profiler::profile_format(command.profile);
   const std::string objective = objective_of(command, format);
-  const profiler::OperatorModel operators = operator_model_of(command.profile, format, command.encoder_layers);
+  (void)operator_model_of(command.profile, format, command.encoder_layers);  // refuses --encoder-layers of other files
   if (format == profiler::ProfileFormat::placement) return run_placement(command, session);
-  const bool recorded = format == profiler::ProfileFormat::sqlite;
-  PlanInput input = recorded ? recorded_input(command.profile, command.link)
-                             : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
-  const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
-  SearchSpace space = chosen_space(command.choice, command.devices, command.memory, batch, input);
-  if (objective != "simulate") space.divisions.clear();
-  if (!planner::why_not_executable(space, tuner::kRuntime).empty()) {
-    // --schedule names one that the runtime can't execute: it is planned and simulated all the same.
-    space.capabilities = {};
-  }
-  return objective == "max-load" ? run_least_load(command, input, space, session)
-                                 : run_search(command, input, space, objective, recorded, session);
+  std::optional<PlanInput> recording;
+  if (format == profiler::ProfileFormat::sqlite) recording = recorded_input(command.profile, command.link);
+  Asked asked = asked_of(command, format, recording);
+  if (objective != "simulate") asked.space.divisions.clear();
+  return objective == "max-load" ? run_least_load(command, asked.input, asked.space, session)
+                                 : run_search(command, std::move(asked), objective, recording.has_value(), session);
 }
 
 }  // namespace

@@ -96,17 +96,22 @@ tuner::TuneOptions checked_before_model(const TuneCommand& command, const tuner:
   return options;
 }
 
+/// Some of what suits the model is known only when its layers have run.
+SearchSpace suited_to(const TuneCommand& command, const tuner::TrainingSetup& setup, const std::vector<ProfileLayer>& layers) {
+  const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
+  const std::vector<DevicePool> pools = parse_pools(setup.pools);
+  SearchSpace space = planner::suited_space(search_space(command.choice, devices, memory_caps(command.devices.memory, devices, pools),
+                                                         setup.batch, layers, divisions_with_caps(command.devices.memory, devices, pools)),
+                                            layers);
+  space.look_beyond = false;
+  return space;
+}
+
 /// The stop rules with what the model adds: the space of the search, and the plan of today.
 tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& command, const Session& session,
                                 const tuner::TrainingSetup& setup, const tuner::DescribedModel& model) {
   check_memory_format(command.choice, model.convolutions);
-  const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
-  const std::vector<DevicePool> pools = parse_pools(setup.pools);
-  const SearchSpace space = search_space(command.choice, devices, memory_caps(command.devices.memory, devices, pools), setup.batch,
-                                         model.layers, divisions_with_caps(command.devices.memory, devices, pools));
-  // Some of it is known only when the layers have run.
-  options.space = planner::suited_space(space, model.layers);
-  options.space.look_beyond = false;
+  options.space = suited_to(command, setup, model.layers);
   options.asked = command.choice.given();
   check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {
@@ -159,15 +164,31 @@ std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::Reco
 }
 
 /// If no plan of the space is predicted to fit, throws an Error that names what would. Does not look for long: the budget may be spent.
-void explain_infeasible(SearchSpace space, const tuner::Study& study) {
+void explain_infeasible(const TuneCommand& command, const Tuning& tuning, SearchSpace space, const tuner::Study& study) {
   auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
   profile = planner::with_pool_devices(*std::move(profile));
   const double start_s = tuner::monotonic_seconds();
   space.stop = [start_s](double part) { return tuner::monotonic_seconds() - start_s >= part * kExplainSeconds; };
   const SearchResult result = search_plans(space, *profile);
-  space.stop = nullptr;
-  if (result.ranked.empty() && !tuner::was_cut_off(result)) throw nothing_fits(space, result, CostModel(*profile, space.variants.front()));
+  if (!result.ranked.empty() || tuner::was_cut_off(result)) return;
+  const double explained_s = tuner::monotonic_seconds();
+  space.stop = [explained_s](double) { return tuner::monotonic_seconds() - explained_s >= kExplainSeconds; };
+  const auto search_with = [&](const std::vector<planner::FieldValue>& options) {
+    TuneCommand changed = command;
+    changed.choice = with_options(command.choice, options);
+    changed.devices.memory = option_or(options, planner::Field::memory, command.devices.memory);
+    tuner::TrainingSetup setup = tuning.setup;
+    setup.batch = std::stoi(option_or(options, planner::Field::batch, std::to_string(setup.batch)));
+    try {
+      SearchSpace wanted = suited_to(changed, setup, tuning.model.layers);
+      wanted.stop = space.stop;
+      return planner::quick_search(std::move(wanted), *profile);
+    } catch (const Error&) {
+      return SearchResult{};
+    }
+  };
+  throw nothing_fits(space, result, *profile, search_with);
 }
 
 /// Keeps the plan of a failed trial in the study. Returns the command that runs it by itself.
@@ -213,7 +234,7 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   try {
     return tuner::tune(options, study, services);
   } catch (const Error& error) {
-    if (error.code() == ExitCode::infeasible) explain_infeasible(options.space, study);
+    if (error.code() == ExitCode::infeasible) explain_infeasible(command, tuning, options.space, study);
     throw;
   }
 }

@@ -85,11 +85,34 @@ Error does_not_fit(const planner::FitAnswer& answer) {
           excess.device, fit_remedy(answer), ExitCode::infeasible};
 }
 
-Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const CostModel& cost) {
+Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const Profile& profile, const planner::SearchWith& search_with) {
   const std::string where = failed.smallest_excess_device.empty() ? "--memory" : failed.smallest_excess_device;
-  if (failed.smallest_excess_bytes <= 0) return {"no plan fits", where, "raise --memory, or name more devices", ExitCode::infeasible};
-  return {"no plan fits: the nearest one needs " + format_bytes(failed.smallest_excess_bytes) + " more", where,
-          fit_remedy(planner::choices_that_fit(space, failed, cost)), ExitCode::infeasible};
+  const std::string more =
+      failed.smallest_excess_bytes > 0 ? ": the nearest one needs " + format_bytes(failed.smallest_excess_bytes) + " more" : "";
+  return {"no plan fits" + more, where, fit_remedy(planner::choices_that_fit(space, failed, profile, search_with)), ExitCode::infeasible};
+}
+
+Error with_remedy(const Error& error, const std::string& remedy) {
+  return {error.problem(), error.where(), remedy, error.code()};
+}
+
+PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options) {
+  using planner::Field;
+  for (const planner::FieldValue& option : options) {
+    for (const auto& [field, value] : {std::pair{Field::stages, &choice.stages}, std::pair{Field::virtual_stages, &choice.virtual_stages},
+                                       std::pair{Field::cuts, &choice.cuts}, std::pair{Field::microbatches, &choice.microbatches},
+                                       std::pair{Field::split_size, &choice.split_size}, std::pair{Field::schedule, &choice.schedule},
+                                       std::pair{Field::recompute, &choice.recompute}, std::pair{Field::offload, &choice.offload},
+                                       std::pair{Field::replicas, &choice.replicas}})
+      if (field == option.field) *value = option.value;
+    if (option.field == Field::microbatches) choice.split_size.clear();
+  }
+  return choice;
+}
+
+std::string option_or(const std::vector<planner::FieldValue>& options, planner::Field field, const std::string& otherwise) {
+  const auto stated = std::ranges::find(options, field, &planner::FieldValue::field);
+  return stated == options.end() ? otherwise : stated->value;
 }
 
 Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const std::vector<std::string>& devices,

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "planner/advise/fit.h"
+#include "planner/advise/fit_choices.h"
 #include "planner/plan_file.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/trace/profile.h"
 #include "profiler/trace/training_spec.h"
+#include "reports/cli/plan_choice.h"
 #include "tuner/trial/setup.h"
 #include "tuner/trial/trial.h"
 
@@ -26,8 +28,15 @@ namespace mptune::reports {
 
 /// The one-line error of a plan that does not fit: what it needs, and the smallest change. Requires: it does not fit.
 [[nodiscard]] Error does_not_fit(const planner::FitAnswer& answer);
-/// The same of a search that found nothing.
-[[nodiscard]] Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const CostModel& cost);
+/// The same of a search that found nothing: the changes with which `search_with` found a plan.
+[[nodiscard]] Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const Profile& profile,
+                                 const planner::SearchWith& search_with);
+/// The error with another remedy.
+[[nodiscard]] Error with_remedy(const Error& error, const std::string& remedy);
+/// The choice with options in place of those that say otherwise. Options of no plan (devices, memory, batch) are passed over.
+[[nodiscard]] PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options);
+/// The option's value; `otherwise` where it is not among them.
+[[nodiscard]] std::string option_or(const std::vector<planner::FieldValue>& options, planner::Field field, const std::string& otherwise);
 
 /// The error of a plan that ran out of memory although it was predicted to fit. Its remedy: the smallest changes that are predicted to need
 /// clearly less memory on that device.

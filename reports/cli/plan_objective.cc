@@ -1,6 +1,7 @@
 #include "reports/cli/plan_objective.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "planner/published/aceso.h"
@@ -11,11 +12,14 @@
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
 #include "profiler/formats/operator_tables.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/search_limit.h"
 
 namespace mptune::reports {
 namespace {
 
-constexpr int kLinkPoints = 11;  // 1 MiB to 1 GiB, as the published curves
+constexpr const char* kNoChangeTried = "raise --memory";  // where nobody tries other options
+constexpr int kLinkPoints = 11;                           // 1 MiB to 1 GiB, as the published curves
 
 void check_choices(const SearchSpace& space) {
   const auto refuse = [](const std::string& what, const std::string& option) {
@@ -51,7 +55,7 @@ std::vector<int> stage_counts(const SearchSpace& space, const CostModel& cost) {
 
 [[noreturn]] void refuse_misfit(std::int64_t excess_bytes) {
   throw Error(excess_bytes > 0 ? "no plan fits: the nearest one needs " + format_bytes(excess_bytes) + " more" : "no plan fits", "--memory",
-              "raise --memory, use smaller micro-batches, or name more devices", ExitCode::infeasible);
+              kNoChangeTried, ExitCode::infeasible);
 }
 
 std::vector<LinkPoint> link_points(const Profile& profile) {
@@ -80,6 +84,7 @@ planner::AcesoProblem aceso_problem(const SearchSpace& space, const OperatorTabl
   if (tables.model.bytes_per_weight == 4) problem.held_per_weight = planner::kHeldInSinglePrecision;
   problem.devices = static_cast<int>(space.devices.size());
   problem.batch = space.batch;
+  problem.stop = SearchLimit::interrupted;
   if (!space.memory_bytes.empty()) problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
   return problem;
 }
@@ -143,6 +148,8 @@ class AcesoObjective : public planner::Objective {
 
   [[nodiscard]] planner::ObjectiveResult minimize() const override {
     const planner::AcesoResult result = planner::plan_aceso(problem_);
+    if (result.best.empty() && !result.complete)
+      throw Error("no plan that fits was found within the limit of the work", "--memory", kNoChangeTried, ExitCode::infeasible);
     if (result.best.empty()) refuse_misfit(0);
     const planner::AcesoPlan& best = result.best.front();
     std::vector<std::int64_t> peaks;
@@ -156,6 +163,24 @@ class AcesoObjective : public planner::Objective {
   planner::AcesoProblem problem_;
 };
 
+/// A cap with which `fits` holds: the doubled cap of the space, again and again, then between the last two; 0: none was found.
+std::int64_t cap_that_fits(const SearchSpace& space, const std::function<bool(std::int64_t)>& fits) {
+  constexpr int kDoublings = 12;
+  constexpr int kHalvings = 4;
+  const auto as_stated = [](std::int64_t bytes) { return parse_bytes(size_option(bytes), "--memory"); };
+  std::int64_t few = std::ranges::max(space.memory_bytes);
+  std::int64_t enough = 0;
+  for (int i = 0; i < kDoublings && enough == 0 && !SearchLimit::interrupted(); ++i) {
+    const std::int64_t tried = as_stated(2 * few);
+    (fits(tried) ? enough : few) = tried;
+  }
+  for (int i = 0; i < kHalvings && enough > 0; ++i) {
+    const std::int64_t tried = as_stated(few + (enough - few) / 2);
+    (fits(tried) ? enough : few) = tried;
+  }
+  return enough;
+}
+
 }  // namespace
 
 std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const OperatorTables& tables,
@@ -164,6 +189,27 @@ std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, 
   if (name == "closed-form") return std::make_unique<ClosedFormObjective>(space, cost);
   if (name == "aceso") return std::make_unique<AcesoObjective>(space, tables, cost.profile());
   throw Error("objective " + name + " searches no pipelines", "--objective", "use closed-form or aceso");
+}
+
+planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& space, const OperatorTables& tables,
+                                   const Profile& profile) {
+  const CostModel cost(profile);
+  try {
+    return pipeline_objective(name, space, tables, cost)->minimize();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::infeasible || space.memory_bytes.empty()) throw;
+    const std::int64_t enough = cap_that_fits(space, [&](std::int64_t bytes) {
+      SearchSpace wider = space;
+      wider.memory_bytes.assign(space.devices.size(), bytes);
+      try {
+        (void)pipeline_objective(name, wider, tables, cost)->minimize();
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    });
+    throw with_remedy(error, enough > 0 ? "it fits with --memory " + size_option(enough) : "nothing that can be changed here fits");
+  }
 }
 
 }  // namespace mptune::reports

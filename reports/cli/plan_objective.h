@@ -23,4 +23,8 @@ struct OperatorTables {
 [[nodiscard]] std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
                                                                      const OperatorTables& tables, const CostModel& cost);
 
+/// The best by that objective. Throws Error as it does; where no plan fits, the remedy is a cap with which it has found one.
+[[nodiscard]] planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& space, const OperatorTables& tables,
+                                                 const Profile& profile);
+
 }  // namespace mptune::reports

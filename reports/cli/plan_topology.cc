@@ -15,6 +15,7 @@
 #include "reports/cli/progress.h"
 #include "reports/cli/search_limit.h"
 #include "reports/cli/topology_input.h"
+#include "reports/cli/topology_remedies.h"
 #include "reports/render/topology_text.h"
 #include "tuner/live/interrupt.h"
 
@@ -80,7 +81,18 @@ PaperSearch search_on_paper(const TopologyCommand& command, planner::UniformSpac
   return search;
 }
 
-Error nothing_on_paper(const PaperSearch& search) {
+/// Options that restrict the search.
+std::vector<planner::Field> given_fields(const PlanChoice& choice) {
+  std::vector<planner::Field> given;
+  for (const auto& [field, value] :
+       {std::pair{planner::Field::stages, &choice.stages}, std::pair{planner::Field::microbatches, &choice.microbatches},
+        std::pair{planner::Field::schedule, &choice.schedule}})
+    if (!value->empty()) given.push_back(field);
+  return given;
+}
+
+Error nothing_on_paper(const TopologyCommand& command, const TopologyInput& input, const planner::UniformSpace& space,
+                       const PaperSearch& search) {
   if (SearchLimit::interrupted()) return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
   if (search.limit.out_of_time(1))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
@@ -88,8 +100,12 @@ Error nothing_on_paper(const PaperSearch& search) {
   const std::string closest = result.smallest_excess_bytes > 0 ? ": the closest plan needs " + format_bytes(result.smallest_excess_bytes) +
                                                                      " more on " + result.smallest_excess_device
                                                                : "";
-  return {"no plan fits the devices' memory" + closest, "--topology", "give more hosts, more memory or a smaller --batch",
-          ExitCode::infeasible};
+  const PaperQuestion question{space, input.topology, input.profile, given_fields(command.choice), SearchLimit::interrupted};
+  const std::vector<std::string> changes = changes_on_paper(question, result);
+  const std::string none = "nothing that can be changed here fits: " + format_bytes(result.smallest_excess_bytes) +
+                           " more are missing on " + result.smallest_excess_device;
+  return {"no plan fits the devices' memory" + closest, command.topology,
+          changes.empty() ? none : "it fits with " + join(changes, ", or with "), ExitCode::infeasible};
 }
 
 std::string bound_words(const planner::UniformSpace& space) {
@@ -133,7 +149,7 @@ int plan_on_topology(const TopologyCommand& command, const Session& session) {
   check_plan_output(path, command.output.force, {command.profile, command.topology});
   planner::UniformSpace space = space_of(command, input);
   const PaperSearch search = search_on_paper(command, space, input, session);
-  if (search.result.ranked.empty()) throw nothing_on_paper(search);
+  if (search.result.ranked.empty()) throw nothing_on_paper(command, input, space, search);
   const double search_s = search.limit.elapsed_s();
   const Candidate& best = search.result.ranked.front();
   const std::string now = utc_text(std::chrono::system_clock::now());

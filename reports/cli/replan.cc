@@ -64,6 +64,17 @@ Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, co
   return *std::move(profile);
 }
 
+/// The plan's numbers stay, whatever would fit otherwise: caps alone may change.
+planner::SearchWith with_other_caps(const SearchSpace& space, const Profile& profile) {
+  return [&](const std::vector<planner::FieldValue>& options) {
+    const std::string memory = option_or(options, planner::Field::memory, "");
+    if (memory.empty()) return SearchResult{};
+    SearchSpace wanted = space;
+    wanted.memory_bytes = memory_caps(memory, parse_device_names(space.devices), {});
+    return planner::quick_search(std::move(wanted), profile);
+  };
+}
+
 }  // namespace
 
 std::vector<std::string> of_started_ranks(const std::vector<std::string>& devices, const RankPlace& place) {
@@ -90,7 +101,7 @@ PlanFile replanned(const PlanFile& file, const tuner::TrainingSetup& setup, cons
   limit.bound(1, kSearchActions, space);
   const SearchResult found = search_plans(space, profile);
   if (SearchLimit::interrupted()) throw tuner::interrupt_error("mptune run", "start the command again");
-  if (found.ranked.empty()) throw nothing_fits(space, found, CostModel(profile, space.variants.front()));
+  if (found.ranked.empty()) throw nothing_fits(space, found, profile, with_other_caps(space, profile));
   const Candidate& best = fastest_on_all_ranks(found, place);
   session.say(fmt::format("the plan was for {}; made anew for {}: {}, step {} predicted", fmt::join(file.plan.devices, ", "),
                           fmt::join(setup.devices, ", "), describe(best.plan), format_seconds(best.prediction.step_s)));

@@ -29,6 +29,10 @@ _LARGEST_BATCH = 1 << 30
 _MEMORY_FORMATS = ("contiguous", "channels_last")
 _PRECISIONS = ("float32", "bf16", "fp16")
 _MOST_CORES = 4096
+_TORCH_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS", "zbv": "ZBVZeroBubble",
+                    "dualpipe-v": "DualPipeV"}
+_ORDERED_OTHERWISE = ("looped-bfs", "zbv")  # by torch: backwards of the last micro-batch first; by costs that are all alike
+_V_SCHEDULES = ("zbv", "dualpipe-v", "v-half", "v-min")
 _VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
 _LEAST_FOR_INTERVAL = 6  # measurements from which the median has a 95 % interval
 _CORRECT = "correct it, or use a file that mptune wrote"
@@ -166,6 +170,10 @@ class Plan:
     def split_spec(self, split_point: Any = "BEGINNING") -> dict[str, Any]:
         """{first module: split_point} of every stage but the first. For torch.distributed.pipelining pass SplitPoint.BEGINNING."""
         self._need_modules("a split")
+        for before, stage in zip(self.stages, self.stages[1:]):
+            if stage.modules[0] in before.modules:
+                raise PlanError(f"stage {stage.index} begins inside '{stage.modules[0]}', where torch can't split", self.where,
+                                "plan with --cuts between modules")
         return {stage.modules[0]: split_point for stage in self.stages[1:]}
 
     def balance(self, model: Any = None) -> list[int]:
@@ -237,27 +245,66 @@ class Plan:
 
     def to_torchtitan(self) -> Exported:
         """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). Raises PlanError for what torchtitan can't
-        express. For a schedule that torchtitan has no name for, write schedule_csv() to pipeline.csv."""
+        express. For a schedule that torch has no name for, or does not make for so many micro-batches, `lossy` says so: write schedule_csv()
+        to pipeline.csv."""
         self._need_modules("torchtitan")
         self._need_equal_sizes("torchtitan")
-        names = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS", "zbv": "ZBVZeroBubble",
-                 "dualpipe-v": "DualPipeV"}
-        ranks = self._ranks("torchtitan", in_a_v=self.schedule in ("zbv", "dualpipe-v", "v-half", "v-min"))
+        in_a_v = self.schedule in _V_SCHEDULES
+        ranks = self._ranks("torchtitan", in_a_v)
         lossy = ["which device is which rank: start them in the order of plan.devices", *self.options.left_out()]
+        name, refusal = self._torch_schedule(ranks)
         lines = ["[training]", f"global_batch_size = {self.global_batch_size}",
                  f"local_batch_size = {self.global_batch_size // self.data_parallel_size}", "", "[parallelism]",
                  f"pipeline_parallel_degree = {ranks}", f"data_parallel_replicate_degree = {self.data_parallel_size}",
                  "data_parallel_shard_degree = 1", f"pipeline_parallel_microbatch_size = {self.micro_batch_size}"]
-        if self.schedule in names:
-            lines.append(f'pipeline_parallel_schedule = "{names[self.schedule]}"')
+        if not refusal:
+            lines.append(f'pipeline_parallel_schedule = "{name}"')
+            if self.schedule in _ORDERED_OTHERWISE:
+                lossy.append(f"order of the actions: torch's {name} has its own")
         elif self.data_parallel_size == 1:
-            lines += ['pipeline_parallel_schedule = "_PipelineScheduleRuntime"', 'pipeline_parallel_schedule_csv = "pipeline.csv"']
+            # torchtitan takes the order from the file, and from the name only how stages are placed on ranks.
+            lines += [f'pipeline_parallel_schedule = "{"ZBVZeroBubble" if in_a_v else "PipelineScheduleMulti"}"',
+                      'pipeline_parallel_schedule_csv = "pipeline.csv"']
+            lossy.append(f"the order of the actions: {refusal}; write schedule_csv() to pipeline.csv")
         else:
-            raise PlanError(f"schedule {self.schedule} with replicas has no form in torchtitan", self.where,
-                            "plan with --schedule 1f1b, or without --replicas")
-        lines += [f"module_fqns_per_model_part = {json.dumps([stage.modules for stage in self.stages])}", "", "[activation_checkpoint]",
+            raise PlanError(f"{refusal}, and rows of actions with replicas have no form in torchtitan", self.where,
+                            "plan with --schedule gpipe, or without --replicas" if name else "plan with --schedule 1f1b, or without --replicas")
+        lines += [f"module_fqns_per_model_part = {json.dumps(self._parts('torchtitan', lossy))}", "", "[activation_checkpoint]",
                   f'mode = "{"full" if self._recomputes_all(lossy) else "none"}"']
         return Exported("\n".join(lines) + "\n", lossy)
+
+    def _torch_schedule(self, ranks: int) -> tuple[str, str]:
+        """The name of the schedule in torch, and why torch 2.11 refuses to make it; "": it does not. Its rules are those that the classes of
+        torch/distributed/pipelining/schedules.py check when they are made."""
+        name = _TORCH_SCHEDULES.get(self.schedule, "")
+        count, stages = self.n_microbatches // self.data_parallel_size, len(self.stages)  # of a pipeline
+        if not name:
+            return name, f"torch has no schedule {self.schedule}"
+        if name in ("1F1B", "DualPipeV") and count < stages:
+            return name, f"torch's {name} needs as many micro-batches as stages, {stages}, not {count}"
+        if name == "Interleaved1F1B" and count % (rounds := max(1, count // ranks)):
+            return name, f"torch's {name} needs a multiple of {rounds} micro-batches on {ranks} ranks, not {count}"
+        return name, ""
+
+    def _parts(self, consumer: str, lossy: list[str]) -> list[list[str]]:
+        """The modules of each stage, each once. One whose parts lie on several stages is left out, as these name it. Raises PlanError where
+        two stages have layers of a module that has no parts."""
+        homes: dict[str, set[int]] = {}  # stages of a module and of those in it
+        parents = set()
+        for stage in self.stages:
+            for name in stage.modules:
+                homes.setdefault(name, set()).add(stage.index)
+                while name := name.rpartition(".")[0]:
+                    parents.add(name)
+                    homes.setdefault(name, set()).add(stage.index)
+        cut = {name for name, stages in homes.items() if len(stages) > 1}
+        for name in cut - parents:
+            first, second = sorted(homes[name])[:2]
+            raise PlanError(f"stages {first} and {second} both have layers of module '{name}', which has no form in {consumer}", self.where,
+                            "plan with --cuts between modules")
+        if named := sorted(cut & {name for stage in self.stages for name in stage.modules}):
+            lossy.append(f"modules that several stages have parts of, {', '.join(named)}: their parts are named alone")
+        return [[name for name in dict.fromkeys(stage.modules) if name not in cut] for stage in self.stages]
 
     def to_megatron_args(self) -> Exported:
         """Arguments for Megatron-LM, from a plan for a transformer. Modules with numbers ("blocks.0") are its layers; modules before them are
@@ -300,16 +347,26 @@ class Plan:
             "activation_checkpoint_interval": 1 if recomputes else 0}}, lossy)
 
     def to_accelerate(self) -> Exported:
-        """{module: device}, the device_map of accelerate.dispatch_model(), which runs one device at a time."""
+        """{module: device}, the device_map of accelerate.dispatch_model(), which runs one device at a time, all in one process. Devices that
+        exist on paper alone are taken for GPUs of their number, as `lossy` says. Raises PlanError for devices of several hosts, and for a
+        module that lies on two of them."""
         self._need_modules("accelerate")
+        ranks = {name.partition("@")[0] for name in self.devices if "@" in name}
+        if len(ranks) > 1:
+            raise PlanError(f"devices of {len(ranks)} hosts have no form in accelerate, which is one process", self.where,
+                            "plan for the devices of one host")
         lossy = [f"schedule {self.schedule} and {self.n_microbatches} micro-batches: one device computes at a time", *self.options.left_out()]
         if any(len(stage.devices) > 1 for stage in self.stages):
             lossy.append("replicas: the first one of each stage is taken")
         if self._recomputes_all(lossy):
             lossy.append("recomputation: wrap modules in torch.utils.checkpoint")
-        places = {name: _torch_device(stage.devices[0]) for stage in self.stages for name in stage.modules}
-        split = {name for name, device in places.items() for other in places if other.startswith(f"{name}.") and places[other] != device}
-        return Exported({name: device for name, device in places.items() if name not in split}, lossy)
+        used = list(dict.fromkeys(stage.devices[0] for stage in self.stages))
+        if paper := [name for name in used if _exists_on_paper(name)]:
+            lossy.append("devices that exist on paper: " + ", ".join(f"{name} is {_torch_device(name)}" for name in paper))
+        if sleeping := [name for name in used if name.startswith("sleep:")]:
+            lossy.append(f"sleeping devices: modules of {', '.join(sleeping)} are on the CPU")
+        parts = self._parts("accelerate", lossy)
+        return Exported({name: _torch_device(stage.devices[0]) for stage, part in zip(self.stages, parts) for name in part}, lossy)
 
     def _repr_html_(self) -> Optional[str]:
         """In a notebook: the report of the plan, where the package mptune is installed."""
@@ -368,9 +425,17 @@ class Plan:
         return "|".join(re.sub("tt+", lambda run: f"t*{len(run.group())}", part) for part in parts)
 
 
+def _exists_on_paper(device: str) -> bool:
+    """True for devices of a public profile, and for those of a topology that are as fast as such or as sleeping ones."""
+    rank, _, name = device.rpartition("@")
+    return not name.startswith(("cuda:", "cpu:", "sleep:")) or (rank != "" and name.startswith("sleep:"))
+
+
 def _torch_device(device: str) -> str:
-    """Its name in torch. A part of a GPU ("cuda:0/1of2") lies on that GPU; without their rank, those of several hosts are alike."""
+    """Its name in torch. A part of a GPU ("cuda:0/1of2") lies on that GPU; a device on paper becomes the GPU of its number."""
     name = device.rpartition("@")[2].partition("/")[0]
+    if _exists_on_paper(device):
+        return f"cuda:{name.rpartition(':')[2]}"
     return name if name.startswith("cuda:") else "cpu"
 
 

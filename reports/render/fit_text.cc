@@ -22,7 +22,7 @@ std::string sizes_text(const std::vector<std::int64_t>& bytes) {
 }
 
 std::string devices_text(const planner::FitAnswer& answer) {
-  std::string text = fmt::format("{} device{} of {} would do (--stages {}", answer.needed.count, answer.needed.count == 1 ? "" : "s",
+  std::string text = fmt::format("{} such device{} of {} would do (--stages {}", answer.needed.count, answer.needed.count == 1 ? "" : "s",
                                  format_bytes(answer.excess.cap_bytes), answer.needed.count);
   for (const std::string& option : option_texts(answer.needed.options)) text += " " + option;
   return text + ")";
@@ -31,16 +31,18 @@ std::string devices_text(const planner::FitAnswer& answer) {
 /// What would help where nothing on these devices does.
 std::string beyond_text(const planner::FitAnswer& answer) {
   const planner::Excess& nearest = answer.nearest;
-  std::string text = answer.complete ? "nothing on these devices fits" : "nothing that was tried fits";
+  std::string text = answer.complete         ? "nothing on these devices fits"
+                     : answer.raised.empty() ? "nothing that was tried fits"
+                                             : "nothing else was found that fits";
+  if (answer.raised.empty() && nearest.bytes > 0)
+    text += fmt::format(": {} more are missing on {}", format_bytes(nearest.bytes), nearest.device);
   if (!answer.nearest_options.empty()) {
     text += fmt::format("; nearest is {}, {} over on {}", join(option_texts(answer.nearest_options), " "), format_bytes(nearest.bytes),
                         nearest.device);
   }
-  if (answer.needed.count > 0) text += "; " + devices_text(answer);
-  return text + fmt::format("{} --memory {} for {}{}",
-                            answer.needed.count > 0 ? ", or" : "; raise the cap:", size_option(nearest.cap_bytes + nearest.bytes),
-                            nearest.device,
-                            answer.nearest_options.empty() ? "" : " with " + join(option_texts(answer.nearest_options), " "));
+  if (!answer.raised.empty()) text += "; it fits with " + join(option_texts(answer.raised), " ");
+  if (answer.needed.count > 0) text += (answer.raised.empty() ? "; " : ", or ") + devices_text(answer);
+  return text;
 }
 
 planner::Json options_json(const std::vector<planner::FieldValue>& options) {
@@ -48,12 +50,6 @@ planner::Json options_json(const std::vector<planner::FieldValue>& options) {
 }
 
 }  // namespace
-
-std::string size_option(std::int64_t bytes) {
-  for (const auto& [shift, unit] : {std::pair(20, "MiB"), std::pair(10, "KiB")})
-    if (bytes >= std::int64_t{10} << shift) return std::to_string((bytes + (std::int64_t{1} << shift) - 1) >> shift) + unit;
-  return std::to_string(bytes) + "B";
-}
 
 std::string fit_remedy(const planner::FitAnswer& answer) {
   if (answer.changes.empty()) return beyond_text(answer);
@@ -63,6 +59,7 @@ std::string fit_remedy(const planner::FitAnswer& answer) {
     texts.push_back(fmt::format("with {} ({} a step, {})", join(option_texts(change.options), " "),
                                 format_seconds(change.prediction.step_s), sizes_text(change.prediction.peak_bytes)));
   }
+  if (!answer.raised.empty()) texts.push_back("with " + join(option_texts(answer.raised), " "));
   return "it fits " + join(texts, ", or ");
 }
 

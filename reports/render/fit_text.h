@@ -9,8 +9,8 @@
 namespace mptune::reports {
 
 /// What to do about a plan that does not fit, as the clauses of one line: "it fits with --microbatches 8 (512 ms a step, peaks 290 MiB,
-/// 250 MiB), or with --recompute 0 (...)"; where nothing fits, what comes nearest, how many devices would do, and the cap that would.
-/// Requires: the plan does not fit.
+/// 250 MiB), or with --recompute 0 (...)"; where nothing fits, what comes nearest, the caps that would do, and how many devices; without
+/// such caps, how much is missing. Requires: the plan does not fit.
 [[nodiscard]] std::string fit_remedy(const planner::FitAnswer& answer);
 
 /// The same as a table for a report, changes beside the plan's own step; "" where the plan fits.
@@ -18,8 +18,5 @@ namespace mptune::reports {
 
 /// {fits, excess_bytes, device, changes[], nearest, devices_needed}.
 [[nodiscard]] planner::Json fit_json(const planner::FitAnswer& answer);
-
-/// A size that `--memory` takes, not less than `bytes`: "313MiB".
-[[nodiscard]] std::string size_option(std::int64_t bytes);
 
 }  // namespace mptune::reports

@@ -114,6 +114,59 @@ TEST(Aceso, BestPlanIsThatOfBruteForce) {
   EXPECT_GT(recomputing, 50);
 }
 
+TEST(Aceso, LimitedEffortFindsPlansThatFitAndTrueBounds) {
+  std::mt19937 random(8);
+  int limited = 0;
+  int found = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    AcesoProblem problem = random_problem(random);
+    const std::int64_t least = least_by_brute_force(problem, {});
+    problem.most_sets = std::uniform_int_distribution<std::int64_t>(0, 60)(random);
+    const AcesoResult result = plan_aceso(problem);
+    limited += result.complete ? 0 : 1;
+    if (least >= 0) {
+      ASSERT_LE(result.lower_bound_ns, least) << trial;
+    }
+    if (result.complete) {
+      ASSERT_EQ(result.best.empty(), least < 0) << trial;
+    }
+    if (result.best.empty()) continue;
+    ASSERT_TRUE(fits(problem, result.best.front()));
+    ASSERT_GE(result.best.front().step_ns, least) << trial;
+    if (result.complete) {
+      ASSERT_EQ(result.best.front().step_ns, least) << trial;
+    }
+    found += result.complete ? 0 : 1;
+  }
+  EXPECT_GT(limited, 50);
+  EXPECT_GT(found, 20);
+}
+
+// A layer of so many operators has more sets of runs than a computer holds.
+TEST(Aceso, AnswersForLayersOfManyOperators) {
+  std::mt19937 random(9);
+  AcesoProblem problem;
+  AcesoTable table{1, {}};
+  for (int i = 0; i < 60; ++i) {
+    table.operators.push_back(random_operator(random, i));
+    table.operators.back().begins_piece = i == 0;
+    table.operators.back().recomputable = true;
+  }
+  problem.tables = {table};
+  problem.devices = 2;
+  problem.batch = 8;
+  problem.most_sets = 3'000'000;
+  problem.memory_bytes = 0;
+  const AcesoPlan free = plan_aceso(problem).best.front();
+  problem.memory_bytes = std::max(free.stages[0].peak_bytes(), free.stages[1].peak_bytes()) * 2 / 3;
+  const AcesoResult result = plan_aceso(problem);
+  EXPECT_FALSE(result.complete);
+  ASSERT_FALSE(result.best.empty());
+  EXPECT_TRUE(fits(problem, result.best.front()));
+  EXPECT_GE(result.best.front().step_ns, result.lower_bound_ns);
+  EXPECT_GE(result.lower_bound_ns, free.step_ns);
+}
+
 TEST(Aceso, BetterSizeWinsAndEqualSizesGoToTheSmaller) {
   AcesoProblem problem;
   const auto row = [](std::int64_t ns) {

@@ -71,8 +71,9 @@ struct BruteForce {
       for (const Stage& stage : plan.stages) most = std::max(most, stage.devices.size());
       if (as_index(m) < most) continue;
       plan.microbatch_sizes = split_evenly(space.batch, m);
+      std::vector<Plan> of_one;  // with one micro-batch schedules have the same rows as others
       for (const std::string& schedule : schedules) {
-        if (planner::schedule_info(schedule).one_microbatch != (m == 1)) continue;
+        if (planner::schedule_info(schedule).one_microbatch && m > 1) continue;
         if (virtual_stages > 1) {
           const auto map = planner::stage_devices(schedule, static_cast<int>(plan.devices.size()), virtual_stages);
           for (std::size_t s = 0; s < map.size(); ++s) plan.stages[s].devices = {map[s]};
@@ -83,6 +84,9 @@ struct BruteForce {
         } catch (const Error&) {
           continue;  // not for these stages
         }
+        const auto same = [&](const Plan& other) { return other.actions == made.actions && other.stages == made.stages; };
+        if (m == 1 && std::ranges::any_of(of_one, same)) continue;
+        if (m == 1) of_one.push_back(made);
         consider(made);
       }
     }

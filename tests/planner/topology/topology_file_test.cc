@@ -51,7 +51,21 @@ TEST(TopologyFile, LinksThatNothingUsesMayBeAbsent) {
   const Topology single =
       parse_topology(file_of(R"({"name": "a", "count": 4, "devices": 1})", R"({"bandwidth": "1GB/s", "latency": "0us"})"), "t");
   EXPECT_EQ(single.device_count(), 4);
+  EXPECT_EQ(planner::describe(single), "4 hosts of 1 device");
   EXPECT_FALSE(single.shared_per_host);
+}
+
+TEST(TopologyFile, ReadsSpeeds) {
+  EXPECT_EQ(parse_topology(file_of(kHosts, kBetween), "t").groups[0].speed, 1);
+  const auto with_speed = [](const std::string& speed) {
+    return file_of(replaced(kHosts, "64,", "64, \"speed\": " + speed + ","), kBetween);
+  };
+  EXPECT_EQ(parse_topology(with_speed("0.6"), "t").groups[0].speed, 0.6);
+  EXPECT_EQ(parse_topology(with_speed("null"), "t").groups[0].speed, 1);
+  for (const char* speed : {"0", "-1", "0.0009", "1001", "1e300"})
+    EXPECT_EQ(refusal(with_speed(speed)), "t.json: hosts[0].speed is not from 0.001 to 1000") << speed;
+  for (const char* speed : {"\"fast\"", "true", "[1]", "{}"})
+    EXPECT_EQ(refusal(with_speed(speed)), "t.json: hosts[0].speed must be a number") << speed;
 }
 
 TEST(TopologyFile, IgnoresUnknownKeys) {
@@ -122,6 +136,47 @@ TEST(TopologyProfile, NamesDevicesOfEachKind) {
   EXPECT_EQ(second_name("cpu/1"), "0@cpu:1");
   EXPECT_EQ(second_name("cpu/4"), "0@cpu:4-7");
   EXPECT_EQ(second_name("device"), "0@device:1");
+}
+
+TEST(TopologyProfile, LinksThatNothingUsesHaveNoSpeed) {
+  const Profile profile = make_profile({.layers = 3, .devices = 1});
+  Topology one_host = make_topology(1, 2);
+  one_host.between = {};
+  Topology one_device = make_topology(2, 1);
+  one_device.groups[0].link = {};
+  for (const Topology& topology : {one_host, one_device}) {
+    const CostModel cost(planner::on_topology(profile, topology, "t"));
+    EXPECT_GT(cost.copy_seconds(0, 1, 1000), 0);
+    EXPECT_NO_THROW(cost.require_countable(1000));
+  }
+}
+
+TEST(TopologyProfile, DividesTimesBySpeed) {
+  Profile profile = make_profile({.layers = 3, .devices = 1, .action_s = 0.01, .step_s = 0.1, .optimizer_s_per_byte = 1e-6});
+  profile.classes.push_back(profile.classes.front());  // the same in another memory format
+  profile.classes.back().variant = {.memory_format = MemoryFormat::channels_last};
+  profile.classes.back().variant_of = 0;
+  Topology topology = make_topology(1, 1);
+  topology.groups.push_back(topology.groups.front());
+  topology.groups.back().name = "old";
+  topology.groups.back().speed = 0.5;
+  const Profile made = planner::on_topology(profile, topology, "t");
+  ASSERT_EQ(made.classes.size(), 4U);
+  EXPECT_EQ(made.devices[1].name, "1@sleep:0");
+  const CostModel cost(made);
+  for (int layer = 0; layer < 3; ++layer) {
+    const LayerTimes fast = cost.layer(0, layer, 4);
+    const LayerTimes slow = cost.layer(1, layer, 4);
+    EXPECT_DOUBLE_EQ(slow.forward_s, 2 * fast.forward_s);
+    EXPECT_DOUBLE_EQ(slow.backward_s, 2 * fast.backward_s);
+  }
+  EXPECT_DOUBLE_EQ(made.classes[2].action_seconds, 0.02);
+  EXPECT_DOUBLE_EQ(made.classes[2].optimizer_seconds_per_byte, 2e-6);
+  EXPECT_EQ(made.classes[3].variant_of, 2);
+  EXPECT_EQ(made.classes[3].variant.memory_format, MemoryFormat::channels_last);
+  EXPECT_EQ(planner::topology_assumption(profile, topology, "t"),
+            "devices of node as fast as sleep of the profile, alone, of old 0.5 times as fast as sleep of the profile, alone; links as the "
+            "topology says");
 }
 
 TEST(TopologyProfile, RefusesUnknownClasses) {

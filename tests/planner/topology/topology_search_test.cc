@@ -141,6 +141,24 @@ TEST(UniformSearch, BoundHoldsWhereCopiesQueue) {
   EXPECT_LE(worst, 1.05);
 }
 
+TEST(UniformSearch, BoundHoldsWhereHostsDifferInSpeed) {
+  std::mt19937 random(15);
+  int exact = 0;
+  for (int round = 0; round < 60; ++round) {
+    Case drawn = draw(random, false);
+    drawn.topology = make_topology(1, std::uniform_int_distribution<int>(1, 3)(random));
+    drawn.topology.groups.push_back(drawn.topology.groups.front());
+    drawn.topology.groups.back().name = "other";
+    drawn.topology.groups.back().speed = std::uniform_real_distribution<double>(0.3, 3)(random);
+    const SearchResult result = search_uniform(drawn.space, drawn.topology, drawn.profile);
+    const double least_s = AllPlans(drawn.space, drawn.topology, drawn.profile).least_s();
+    EXPECT_LE(result.lower_bound_s, least_s + 1e-12) << round;
+    EXPECT_GE(result.ranked.front().prediction.step_s, least_s - 1e-12) << round;
+    exact += result.ranked.front().prediction.step_s <= least_s + 1e-12 ? 1 : 0;
+  }
+  EXPECT_GE(exact, 40);
+}
+
 TEST(UniformSearch, PlansAreValidAndNameTheTopologysDevices) {
   std::mt19937 random(13);
   const Case drawn = draw(random, false);

@@ -1,5 +1,6 @@
 """mptune_plan.py against plans that mptune wrote, and against mptune's own reader: what one refuses, the other refuses."""
 
+import itertools
 import json
 import os
 import sys
@@ -7,7 +8,7 @@ import unittest
 from unittest import mock
 
 import mptune_plan
-from harness import CommandTest
+from harness import SCHEDULES, CommandTest
 from mptune_plan import PlanError
 
 
@@ -413,6 +414,7 @@ class Exports(PlanTest):
 
             self.assertEqual(tomllib.loads(toml)["parallelism"]["data_parallel_replicate_degree"], 1)
         runtime = self.named(self.TRANSFORMER, "--stages", "2", "--schedule", "zb1p", "--split-size", "2").to_torchtitan().settings
+        self.assertIn('pipeline_parallel_schedule = "PipelineScheduleMulti"', runtime.splitlines())
         self.assertIn('pipeline_parallel_schedule_csv = "pipeline.csv"', runtime.splitlines())
 
     def test_the_precision_is_read_and_said(self):
@@ -519,6 +521,107 @@ class Exports(PlanTest):
                 export()
         with self.assertRaisesRegex(PlanError, "names no modules"):
             mptune_plan.load_plan(os.path.join(self.folder, "plan.json")).to_torchtitan()
+
+    def test_modules_are_listed_once_and_in_one_stage(self):
+        options = ["--stages", "2", "--cuts", "3", "--schedule", "1f1b", "--split-size", "2"]
+        plan = self.named(["net", "net.a", "net.a", "net", "net.b", "head"], *options)
+        exported = plan.to_torchtitan()
+        self.assertIn('module_fqns_per_model_part = [["net.a"], ["net.b", "head"]]', exported.settings.splitlines())
+        self.assertIn("modules that several stages have parts of, net: their parts are named alone", exported.lossy)
+        self.assertEqual(plan.to_accelerate().settings, {"net.a": "cpu", "net.b": "cpu", "head": "cpu"})
+        inside = self.named(["stem", "net.a", "net.a", "net.a", "net.b", "head"], *options)
+        for export in (inside.to_torchtitan, inside.to_accelerate):
+            with self.assertRaisesRegex(PlanError, "stages 0 and 1 both have layers of module 'net.a'.*; plan with --cuts between modules"):
+                export()
+        with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net.a'"):
+            inside.split_spec()
+
+
+def plan_of(schedule, ranks, microbatches, replicas=1):
+    """A plan of so many micro-batches of a pipeline, without rows: exporters of settings read none. As many stages on each device as usual."""
+    names = [[f"cuda:{rank * replicas + i}" for i in range(replicas)] for rank in range(ranks)]
+    homes = list(range(ranks))
+    if schedule in ("interleaved", "looped-bfs"):
+        homes += range(ranks)
+    elif schedule in ("zbv", "v-half", "v-min", "dualpipe-v"):
+        homes += reversed(range(ranks))
+    stages = [mptune_plan.Stage(i, names[home], i, i + 1, [f"blocks.{i}"], "none") for i, home in enumerate(homes)]
+    return mptune_plan.Plan("made.plan.json", sum(names, []), [2] * microbatches * replicas, stages, schedule, [])
+
+
+class TorchtitanSchedules(unittest.TestCase):
+    """What torchtitan gets is what torch 2.11 makes; every other schedule is a file of rows, or refused where replicas have no such file."""
+
+    # When torch makes the class, from the checks of its __init__ in torch/distributed/pipelining/schedules.py. tests/python/torchtitan_config.py
+    # asks torch itself.
+    TORCH = {
+        "gpipe": ("GPipe", lambda m, ranks, stages: True),
+        "1f1b": ("1F1B", lambda m, ranks, stages: m >= stages),
+        "interleaved": ("Interleaved1F1B", lambda m, ranks, stages: m % max(1, m // ranks) == 0),
+        "looped-bfs": ("LoopedBFS", lambda m, ranks, stages: True),
+        "zbv": ("ZBVZeroBubble", lambda m, ranks, stages: True),
+        "dualpipe-v": ("DualPipeV", lambda m, ranks, stages: m >= stages),
+    }
+
+    def settings_of(self, plan):
+        """Values of the lines `key = "value"`."""
+        lines = [line.split(" = ", 1) for line in plan.to_torchtitan().settings.splitlines() if " = " in line]
+        return {key: json.loads(value) for key, value in lines}
+
+    def test_every_schedule(self):
+        seen = {"named": 0, "rows": 0, "refused": 0}
+        for schedule, ranks, m, replicas in itertools.product(SCHEDULES, range(2, 9), range(1, 25), (1, 2)):
+            plan = plan_of(schedule, ranks, m, replicas)
+            name, makes = self.TORCH.get(schedule, ("", lambda m, ranks, stages: False))
+            made = makes(m, ranks, len(plan.stages))
+            with self.subTest(schedule=schedule, ranks=ranks, microbatches=m, replicas=replicas):
+                if not made and replicas > 1:
+                    seen["refused"] += 1
+                    with self.assertRaisesRegex(PlanError, "torch.*; plan with --schedule"):
+                        plan.to_torchtitan()
+                    continue
+                settings, said = self.settings_of(plan), " ".join(plan.to_torchtitan().lossy)
+                self.assertEqual(settings["local_batch_size"] // settings["pipeline_parallel_microbatch_size"], m)
+                self.assertEqual(settings["pipeline_parallel_degree"], ranks)
+                seen["named" if made else "rows"] += 1
+                if made:
+                    self.assertEqual(settings["pipeline_parallel_schedule"], name)
+                    self.assertNotIn("pipeline_parallel_schedule_csv", settings)
+                    self.assertEqual("order of the actions" in said, schedule in ("looped-bfs", "zbv"))
+                else:
+                    in_a_v = schedule in ("zbv", "v-half", "v-min", "dualpipe-v")
+                    self.assertEqual(settings["pipeline_parallel_schedule"], "ZBVZeroBubble" if in_a_v else "PipelineScheduleMulti")
+                    self.assertEqual(settings["pipeline_parallel_schedule_csv"], "pipeline.csv")
+                    self.assertIn("write schedule_csv() to pipeline.csv", said)
+        self.assertGreater(min(seen.values()), 100, seen)
+
+
+class AccelerateDevices(unittest.TestCase):
+    def exported(self, *devices):
+        plan = plan_of("1f1b", len(devices), 4)
+        stages = [mptune_plan.Stage(i, [name], i, i + 1, [f"blocks.{i}"], "none") for i, name in enumerate(devices)]
+        return mptune_plan.Plan("made.plan.json", list(devices), plan.microbatch_sizes, stages, "1f1b", []).to_accelerate()
+
+    def test_devices_that_exist(self):
+        for devices, expected in ((["cuda:1", "cuda:0"], ["cuda:1", "cuda:0"]), (["cuda:0/1of2", "cuda:0/2of2"], ["cuda:0"] * 2),
+                                  (["cpu:0-3", "cpu:4"], ["cpu"] * 2), (["0@cuda:0", "0@cuda:1"], ["cuda:0", "cuda:1"])):
+            exported = self.exported(*devices)
+            self.assertEqual(list(exported.settings.values()), expected)
+            self.assertEqual(len(exported.lossy), 1, exported.lossy)
+
+    def test_devices_on_paper_are_said(self):
+        for devices in (["device:0", "device:2"], ["0@device:0", "0@device:2"], ["0@sleep:0", "0@sleep:2"]):
+            exported = self.exported(*devices)
+            self.assertEqual(list(exported.settings.values()), ["cuda:0", "cuda:2"])
+            self.assertEqual(exported.lossy[1], f"devices that exist on paper: {devices[0]} is cuda:0, {devices[1]} is cuda:2")
+        exported = self.exported("sleep:0", "sleep:1")
+        self.assertEqual(set(exported.settings.values()), {"cpu"})
+        self.assertEqual(exported.lossy[1], "sleeping devices: modules of sleep:0, sleep:1 are on the CPU")
+
+    def test_several_hosts_are_refused(self):
+        for devices in (["0@cuda:0", "1@cuda:0"], ["0@device:0", "3@device:0"], ["0@cpu:0", "1@cpu:0"]):
+            with self.assertRaisesRegex(PlanError, "devices of 2 hosts have no form in accelerate.*; plan for the devices of one host"):
+                self.exported(*devices)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planner/field.h"
+#include "planner/search/search.h"
+#include "planner/topology/topology.h"
+#include "planner/topology/topology_search.h"
+#include "profiler/trace/profile.h"
+
+namespace mptune::reports {
+
+/// A search for machines on paper that found no plan.
+struct PaperQuestion {
+  const planner::UniformSpace& space;  ///< its `memory_bytes` is not read
+  const planner::Topology& topology;   ///< with --memory, if given
+  const Profile& profile;
+  std::vector<planner::Field> given;  ///< of stages, microbatches and schedule, those that options restrict
+  std::function<bool()> stop;         ///< true: no more is tried
+};
+
+/// Changes with which the search finds a plan, each tried: "--stages left out", "--batch 64", "6 hosts of 'node' in paper.json", "--memory
+/// 34MiB". Of numbers the nearest that were tried: half the batch and half of it, hosts and their memory rounded up. Empty: none does.
+[[nodiscard]] std::vector<std::string> changes_on_paper(const PaperQuestion& question, const SearchResult& failed);
+
+}  // namespace mptune::reports
