@@ -10,12 +10,13 @@ RANKS, MICROBATCHES, STEPS = 4, 8, 3
 
 def gpipe(stall=None):
     """Start and end [ms] of every action of each rank under GPipe, by step; `stall` is (step, rank, kind, micro-batch, ms longer)."""
+
+    def lasts(step, rank, kind, microbatch):
+        longer = stall[4] if stall and stall[:4] == (step, rank, kind, microbatch) else 0
+        return (20 if kind == "bwd" else 15 if rank == RANKS - 1 else 10) + longer
+
     steps = []
     for step in range(STEPS):
-        def lasts(rank, kind, microbatch):
-            longer = stall[4] if stall and stall[:4] == (step, rank, kind, microbatch) else 0
-            return (20 if kind == "bwd" else 15 if rank == RANKS - 1 else 10) + longer
-
         times, free = {}, [0] * RANKS
         order = [("fwd", m, r) for m in range(MICROBATCHES) for r in range(RANKS)]
         order += [("bwd", m, r) for m in range(MICROBATCHES) for r in reversed(range(RANKS))]
@@ -23,7 +24,7 @@ def gpipe(stall=None):
             neighbour = r - 1 if kind == "fwd" else r + 1
             ready = times[kind, m, neighbour][1] if 0 <= neighbour < RANKS else times.get(("fwd", m, r), (0, 0))[1]
             start = max(free[r], ready)
-            free[r] = start + lasts(r, kind, m)
+            free[r] = start + lasts(step, r, kind, m)
             times[kind, m, r] = (start, free[r])
         steps.append(times)
     return steps
