@@ -32,8 +32,8 @@ void BoundaryMemory::add_received(const StageFlow& flow, bool gradients, Holding
         reached = std::max(reached, gradients ? row_.forward_at(s, i) : row_.gradient_at(s, i));
       } else {
         const int needed = needed_until(s, i);
-        held.add({reached + 1, needed, bytes(flow, i, gradients), Holding::kReceived});
-        held.add({needed + 1, row_.release_at(s, i), gradients ? held_gradient(flow, i) : held_input(flow, i), Holding::kReceived});
+        held.add({reached + 1, needed, bytes(flow, i, gradients), Holding::kCopied});
+        held.add({needed + 1, row_.release_at(s, i), gradients ? held_gradient(flow, i) : held_input(flow, i), Holding::kCopied});
       }
     }
   }

@@ -10,7 +10,7 @@ class Holding {
  public:
   static constexpr int kWorkspace = -1;  ///< what an action needs while it runs
   static constexpr int kGradients = -2;  ///< of parameters
-  static constexpr int kReceived = -3;   ///< from other devices
+  static constexpr int kCopied = -3;     ///< from other devices, or while it is still copied to them
 
   /// Held during the actions [first, last].
   struct Stretch {

@@ -236,7 +236,7 @@ class DevicePeak {
     for (const planner::Holding::Stretch& stretch : held_.fullest())
       if (stretch.microbatch == planner::Holding::kGradients)
         contents_.gradients_bytes += stretch.bytes;
-      else if (stretch.microbatch == planner::Holding::kReceived)
+      else if (stretch.microbatch == planner::Holding::kCopied)
         contents_.communication_buffer_bytes += stretch.bytes;
       else
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
@@ -326,7 +326,7 @@ class DevicePeak {
     if (action.kind != ActionKind::forward) return;
     const int free = row_.release_at(action.stage, action.microbatch) + 1;
     const std::int64_t kept = boundaries_.kept_sent_bytes(action);
-    if (kept > 0 && free <= last) held_.add({free, free, kept, action.microbatch});
+    if (kept > 0 && free <= last) held_.add({free, free, kept, planner::Holding::kCopied});
   }
 
   // The micro-batch of the action that has most samples.
