@@ -74,12 +74,18 @@ Tensors StepRunner::receive_inputs(const BoundAction& bound) {
   return taken;
 }
 
-void StepRunner::send_outputs(const BoundAction& bound, const Tensors& outputs) {
+// The channels alone hold what is sent: when it arrives, it is free here. What its receiver sends back may arrive before this thread goes
+// on.
+void StepRunner::send_outputs(const BoundAction& bound, Tensors outputs) {
   const int m = bound.action.microbatch;
-  for (BoundLink* link : bound.behind) {
-    Tensors sent = link->link.everything ? outputs : chosen(outputs, link->link.slots, &Slots::value_type::first);
-    link->front_awaits[as_index(m)] = any_needs_gradient(sent) ? 1 : 0;
-    link->channel->send({false, m}, std::move(sent));
+  std::vector<Tensors> messages;
+  for (const BoundLink* link : bound.behind)
+    messages.push_back(link->link.everything ? outputs : chosen(outputs, link->link.slots, &Slots::value_type::first));
+  outputs.clear();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    BoundLink* link = bound.behind[i];
+    link->front_awaits[as_index(m)] = any_needs_gradient(messages[i]) ? 1 : 0;
+    link->channel->send({false, m}, std::move(messages[i]));
   }
 }
 
@@ -99,15 +105,19 @@ Tensors StepRunner::receive_gradients(const BoundAction& bound) {
   return gradients;
 }
 
-void StepRunner::send_gradients(const BoundAction& bound, const Tensors& gradients) {
+void StepRunner::send_gradients(const BoundAction& bound, Tensors gradients) {
   const int m = bound.action.microbatch;
-  for (BoundLink* link : bound.before) {
-    if (link->back_owes[as_index(m)] == 0) {
-      // Another rank can't know that, and waits for a message.
-      if (!graph_.is_here(link->source)) link->channel->send({true, m}, {});
-      continue;
-    }
-    link->channel->send({true, m}, link->link.everything ? gradients : chosen(gradients, link->link.slots, &Slots::value_type::second));
+  const auto owes = [m](const BoundLink& link) { return link.back_owes[as_index(m)] != 0; };
+  std::vector<Tensors> messages(bound.before.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const BoundLink& link = *bound.before[i];
+    if (owes(link)) messages[i] = link.link.everything ? gradients : chosen(gradients, link.link.slots, &Slots::value_type::second);
+  }
+  gradients.clear();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const BoundLink& link = *bound.before[i];
+    // Where none is owed, another rank can't know that, and waits for a message.
+    if (owes(link) || !graph_.is_here(link.source)) link.channel->send({true, m}, std::move(messages[i]));
   }
 }
 

@@ -104,9 +104,9 @@ class StepRunner {
   Message receive(Channel& channel, MessageTag tag, const BoundAction& bound, const char* why);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
   Tensors receive_inputs(const BoundAction& bound);
-  void send_outputs(const BoundAction& bound, const Tensors& outputs);
+  void send_outputs(const BoundAction& bound, Tensors outputs);
   Tensors receive_gradients(const BoundAction& bound);
-  void send_gradients(const BoundAction& bound, const Tensors& gradients);
+  void send_gradients(const BoundAction& bound, Tensors gradients);
   void await_sent(const BoundAction& bound);
 
   void free(const BoundOffload& offload, const BoundAction& before);
