@@ -78,6 +78,12 @@ PlanOptions values_of(const Plan& plan, const std::string& recompute) {
   return options;
 }
 
+std::string plan_command(TrainingSpec spec, const Plan& plan, const std::string& file) {
+  spec.memory = caps_of_plan(spec.memory, plan);
+  spec.devices = devices_option(plan.devices);
+  return training_command(sleeps(plan) ? "profile" : "run", spec, file).text();
+}
+
 /// Threads that the option --threads gives each device; 0: the default; nullopt: they differ.
 std::optional<int> threads_of_plan(const Plan& plan) {
   if (plan.options.threads.empty()) return 0;
@@ -135,10 +141,7 @@ std::optional<PlanOptionWords> options_of_plan(const Plan& plan) {
 }
 
 std::string command_with_plan_file(const TrainingSpec& spec, const Plan& plan, const std::string& file) {
-  TrainingSpec of_plan = spec;
-  of_plan.memory = caps_of_plan(spec.memory, plan);
-  of_plan.devices = devices_option(plan.devices);
-  return training_command(sleeps(plan) ? "profile" : "run", of_plan, file).text();
+  return plan_command(spec, plan, absolute_path(file));
 }
 
 std::optional<std::string> command_with_plan(const std::string& name, const TrainingSpec& spec, const Plan& plan) {
@@ -174,12 +177,7 @@ std::string resume_command(const std::string& study, double spent_s) {
 }
 
 std::string shared_command_with_plan_file(const TrainingSpec& spec, const Plan& plan, const std::string& file) {
-  TrainingSpec of_plan = without_folders(spec);
-  of_plan.batch = of_plan.devices = of_plan.precision = "";
-  of_plan.memory = caps_of_plan(spec.memory, plan);
-  ShellCommand command = training_command(sleeps(plan) ? "profile" : "run", of_plan);
-  if (const int ranks = ranks_of(plan.devices); ranks > 1) command.option("--ranks", std::to_string(ranks));
-  return command.option("--plan", file).text();
+  return plan_command(without_folders(spec), plan, file);
 }
 
 std::string shared_resume_command(const std::string& study, double spent_s) {

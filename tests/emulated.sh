@@ -21,7 +21,7 @@ done
 
 # What processes left behind that were killed.
 for left in /dev/shm/mptune-emulated-*; do
-  [[ ! -e $left || -e /proc/${left##*-} ]] || rm -f "$left"
+  [[ ! ${left##*-} =~ ^[0-9]+$ || ! -e $left || -e /proc/${left##*-} ]] || rm -f "$left"
 done
 
 export EMULATED_OPERATORS=${EMULATED_OPERATORS:-$build/emulation/libmptune_emulated_operators.so}

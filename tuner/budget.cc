@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "profiler/statistics/samples.h"
 #include "tuner/trial_times.h"
 
 namespace mptune::tuner {
 namespace {
 
-constexpr int kRoundsOfAnswer = 6;      // what an interval needs
+constexpr int kRoundsOfAnswer = static_cast<int>(kLeastForInterval);
 constexpr double kTimeElsewhere = 1.5;  // checking, searching, a machine that is slower than predicted
 // Of the first one: the least that is measured is two sizes, the second twice the first, with a split and a whole pass and one without
 // gradients each.

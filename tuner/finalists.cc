@@ -97,7 +97,7 @@ void set_importance(std::vector<Series::Entry>& entries, const std::vector<const
 }  // namespace
 
 bool is_unpipelined(const Plan& plan) {
-  return plan.num_stages() == 1 && plan.stages.front().devices.size() == 1;
+  return planner::parallelism_of(plan) == planner::Parallelism::one_device;
 }
 
 std::optional<double> measured_step(const Trial& trial) {

@@ -26,14 +26,21 @@ double budget_of_series_s(const TuningRun& run) {
   return std::max(0.0, run.left_s() - reserve_for_traces_s(run));
 }
 
+double fastest_step_s(const TuningState& state, const std::vector<Series::Entry>& entries) {
+  return own_step_s(state, std::ranges::max(entries, {}, &Series::Entry::importance).plan);
+}
+
+bool may_be_fastest(const TuningState& state, const Plan& plan, double fastest_s) {
+  return own_step_s(state, plan) <= kRivalWithin * fastest_s;
+}
+
 /// Leaves out finalists that there is no time for. Returns the descriptions of those that may be the fastest.
 std::string drop_those_without_time(const TuningRun& run, std::vector<Series::Entry>& entries) {
   const TuningState& state = run.state;
   std::string rivals;
-  for (const Series::Entry& dropped : take_those_without_time(entries, series_cost(state), budget_of_series_s(run), run.left_s())) {
-    const double fastest_s = own_step_s(state, std::ranges::max(entries, {}, &Series::Entry::importance).plan);
-    if (own_step_s(state, dropped.plan) <= kRivalWithin * fastest_s) rivals += (rivals.empty() ? "" : "; ") + describe(dropped.plan);
-  }
+  for (const Series::Entry& dropped : take_those_without_time(entries, series_cost(state), budget_of_series_s(run), run.left_s()))
+    if (may_be_fastest(state, dropped.plan, fastest_step_s(state, entries)))
+      rivals += (rivals.empty() ? "" : "; ") + describe(dropped.plan);
   return rivals;
 }
 
@@ -81,8 +88,8 @@ void count_own_trial(TuningRun& run, const Plan& plan) {
   run.study.set_final_series(finished_trial(run.state.trials, plan_key(plan))->series);
 }
 
-/// Notes the finalists that the series had no time for, beside those dropped before it.
-void note_late(TuningRun& run, std::vector<Series::Entry> late, const std::string& dropped) {
+/// Notes the finalists that the series had no time for and that may be the fastest, beside those dropped before it.
+void note_late(TuningRun& run, std::vector<Series::Entry> late, double fastest_s, const std::string& dropped) {
   if (!run.study.final_series()) {
     const auto fastest = std::ranges::min_element(late, {}, [&](const Series::Entry& entry) { return own_step_s(run.state, entry.plan); });
     count_own_trial(run, fastest->plan);
@@ -90,7 +97,8 @@ void note_late(TuningRun& run, std::vector<Series::Entry> late, const std::strin
   }
   std::vector<std::string> descriptions;
   if (!dropped.empty()) descriptions.push_back(dropped);
-  for (const Series::Entry& entry : late) descriptions.push_back(describe(entry.plan));
+  for (const Series::Entry& entry : late)
+    if (may_be_fastest(run.state, entry.plan, fastest_s)) descriptions.push_back(describe(entry.plan));
   run.study.set_not_benchmarked(join(descriptions, "; "));
 }
 
@@ -120,7 +128,7 @@ void run_last_series(TuningRun& run) {
     if (had_no_time(run, finals[i])) late.push_back(entries[i]);
   std::erase_if(finals, [&](const Trial& trial) { return had_no_time(run, trial); });
   store(run, std::move(finals));
-  if (!late.empty()) note_late(run, std::move(late), dropped);
+  if (!late.empty()) note_late(run, std::move(late), fastest_step_s(run.state, entries), dropped);
 }
 
 }  // namespace mptune::tuner

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/parallelism.h"
+#include "profiler/statistics/samples.h"
 #include "profiler/statistics/verdict.h"
 
 namespace mptune::tuner {
@@ -11,7 +12,7 @@ namespace {
 constexpr double kTraceShare = 0.15;  // of the budget, at most
 constexpr double kTraceMargin = 1.25;
 constexpr int kRoundsAfterCandidate = 12;
-constexpr int kRoundsAfterFirstOfKind = 6;  // what an interval needs
+constexpr int kRoundsAfterFirstOfKind = static_cast<int>(kLeastForInterval);
 constexpr std::size_t kLeading = 3;
 
 /// What the last series takes for a verdict on the plans so far that the answer leads with.

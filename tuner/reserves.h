@@ -16,8 +16,8 @@ namespace mptune::tuner {
 /// What the trace of a plan takes, by its own trial.
 [[nodiscard]] double trace_s(const TuningState& state, const Plan& plan);
 
-/// What a baseline with such a step leaves for the last series: one round with it, and a verdict on the plans so far that the answer leads
-/// with (the fastest, the fastest other un-pipelined plan, one device).
+/// What a baseline with such a step leaves for the last series: the longer of one round with it and a verdict on the plans so far that the
+/// answer leads with (the fastest, the fastest other un-pipelined plan, one device).
 [[nodiscard]] double series_after_baseline_s(const TuningState& state, double step_s);
 
 /// What a candidate leaves for the last series: 12 rounds of the finalists so far. Fewer where it would be the first pipeline or hybrid

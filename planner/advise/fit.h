@@ -48,10 +48,11 @@ struct DevicesNeeded {
 
 struct FitAnswer {
   Excess excess;                       ///< of the plan; where it fits, nothing else is said
-  std::vector<FittingChange> changes;  ///< fewest kinds of change first, of as many the fastest; empty: nothing on these devices fits
+  std::vector<FittingChange> changes;  ///< fewest kinds of change first, of as many the fastest; empty: none was found
   Excess nearest;                      ///< where nothing fits: of the plan of all tried ones that comes nearest
   std::vector<FieldValue> nearest_options;
-  std::vector<FieldValue> raised;  ///< where nothing fits: caps, and `nearest_options`, with which something does; empty: none was found
+  std::vector<FieldValue> raised;  ///< where none was found without more memory, a smaller batch or more devices: caps, and
+                                   ///< `nearest_options`, with which one fits
   DevicesNeeded needed;            ///< where nothing fits: of devices like the fullest
   bool complete = true;            ///< all there is was tried; false: `most_actions` ended it
 };

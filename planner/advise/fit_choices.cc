@@ -155,20 +155,19 @@ class ChoicesThatFit {
     for (int batch = space_.batch / 2; batch >= least; batch /= 2) batches.push_back(batch);
     const auto fits = [&](int batch) { return !search_with_({batch_value(batch)}).ranked.empty(); };
     if (batches.empty() || !fits(batches.back())) return;
-    const auto largest = std::ranges::partition_point(batches, [&](int batch) { return !fits(batch); });
-    if (largest != batches.end()) add_change({batch_value(*largest)}, 1);
+    const auto largest = std::partition_point(batches.begin(), batches.end() - 1, [&](int batch) { return !fits(batch); });
+    add_change({batch_value(*largest)}, 1);
   }
 
   static FieldValue batch_value(int batch) { return {Field::batch, std::to_string(batch)}; }
 
   /// All by as many bytes: first by what the nearest plan is over, or an eighth of a cap where that is not known.
   void raise_caps() {
-    if (space_.memory_bytes.empty()) return;
+    if (std::ranges::none_of(space_.memory_bytes, [](std::int64_t cap) { return cap > 0; })) return;
     std::int64_t more = answer_.excess.bytes > 0 ? answer_.excess.bytes : std::ranges::max(space_.memory_bytes) / 8;
     for (int tried = 0; tried < kMostCapsTried; ++tried) {
       std::vector<std::int64_t> needed = space_.memory_bytes;
       for (std::int64_t& cap : needed) cap += cap > 0 ? more : 0;
-      if (std::ranges::none_of(needed, [](std::int64_t cap) { return cap > 0; })) return;
       const Values options{raised_caps(space_.devices, space_.memory_bytes, needed)};
       const SearchResult found = search_with_(options);
       if (!found.ranked.empty()) {

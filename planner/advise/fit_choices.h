@@ -16,7 +16,8 @@ using SearchWith = std::function<SearchResult(const std::vector<FieldValue>&)>;
 
 /// The smallest changes of a search under which a plan fits, where `failed`, its result, has none: each restriction (stages with cuts and
 /// replicas, cuts alone, stages per device, micro-batches, schedule, recomputation) left out by itself, then all of them; where none is
-/// enough, the largest of the halves of the batch, and `raised` caps. `search_with` has found a plan with the options of each change and
+/// enough, the largest of the halves of the batch, `raised` caps, and a 1f1b pipeline on more devices (`needed`, where the search finds
+/// none). `search_with` has found a plan with the options of each change and
 /// with the raised caps. `excess` and `nearest` are what `failed` says.
 [[nodiscard]] FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const Profile& profile,
                                          const SearchWith& search_with);

@@ -81,6 +81,17 @@ std::int64_t BoundaryMemory::sent_bytes(const Action& action) const {
   return sent;
 }
 
+void BoundaryMemory::add_sent(int at, Holding& held) const {
+  const int last = static_cast<int>(row_.actions().size()) - 1;
+  const Action& action = row_.actions()[as_index(at)];
+  if (const std::int64_t sent = sent_bytes(action); sent > 0) held.add({at, std::min(at + 3, last), sent});
+  if (action.kind != ActionKind::forward) return;
+  const int free = row_.release_at(action.stage, action.microbatch) + 1;
+  const std::int64_t kept = kept_sent_bytes(action);
+  if (kept > 0 && free <= last) held.add({free, free, kept, Holding::kCopied});
+}
+
+// Bytes that a forward sends and that are kept for backward.
 std::int64_t BoundaryMemory::kept_sent_bytes(const Action& forward) const {
   std::int64_t kept = 0;
   for_sent(forward, [&](const StageFlow& flow, int) {

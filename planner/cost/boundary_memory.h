@@ -26,8 +26,11 @@ class BoundaryMemory {
   void add_passed_on(const StageFlow& flow, int microbatch, Holding& held) const;
   /// Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
   [[nodiscard]] std::int64_t sent_bytes(const Action& action) const;
-  /// Bytes that a forward sends and that are kept for backward: a tensor that several stages get counts once for each.
-  [[nodiscard]] std::int64_t kept_sent_bytes(const Action& forward) const;
+  /// What the action at this place of a GPU's row sends, for as long as copies may read it. It is copied when the third action after it is
+  /// launched (kMostUnsent in tuner/runtime/step_runner.cc). LibTorch's allocator has its memory back when all copies are done that were
+  /// launched before the memory was given back: those of the next action may be among them. What is kept for backward is given back by the
+  /// action that releases it, whose predecessor's copies may be under way: a tensor that several stages get counts once for each.
+  void add_sent(int at, Holding& held) const;
   /// True if the device copies what the action sends before its next action.
   [[nodiscard]] bool copies_itself(const Action& action) const;
 
@@ -35,6 +38,7 @@ class BoundaryMemory {
   [[nodiscard]] std::int64_t bytes(const StageFlow& flow, int microbatch, bool gradients) const {
     return flow.bytes(row_.samples(microbatch), gradients);
   }
+  [[nodiscard]] std::int64_t kept_sent_bytes(const Action& forward) const;
   template <class Visit>
   void for_sent(const Action& action, const Visit& visit) const;
   [[nodiscard]] bool drops_output(int s, int microbatch) const;

@@ -46,7 +46,7 @@ struct PeakContents {
   std::int64_t buffers_bytes =
       0;  ///< of the layers, batch-norm statistics per micro-batch, on a GPU's stages that read them the step's samples
   std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
-  std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices
+  std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices, and outputs that copies still read
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and tensors on their way to other devices
   std::int64_t library_bytes = 0;                 ///< of CUDA's libraries: workspaces of cuBLAS, buffers of NCCL
   std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
@@ -208,8 +208,8 @@ class CostModel {
   /// that no backward needs is held until it is sent. Activations that lie in host memory count while they are on the device
   /// (planner/offload.h); a GPU keeps the memory that they come back to. Within an action memory is counted layer by layer: a backward, or
   /// a part of a split one whose memory was measured, peaks where it has freed little and made much. Meant to be at least what is measured.
-  /// It cannot see: more than two tensors that wait for a slow link, what input gradients free before the weight gradients run where that
-  /// was not measured, storage that tensors share. Requires: a valid plan and schedule.
+  /// It cannot see: more than two tensors of a CPU that wait for a slow link, what input gradients free before the weight gradients run
+  /// where that was not measured, storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;

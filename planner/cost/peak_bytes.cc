@@ -305,7 +305,7 @@ class DevicePeak {
       const Action& action = actions()[q];
       const std::int64_t sends = boundaries_.sent_bytes(action);
       const bool gone = sends > 0 && boundaries_.copies_itself(action);
-      if (keeps_buffers()) add_copied(static_cast<int>(q), sends);
+      if (keeps_buffers()) boundaries_.add_sent(static_cast<int>(q), held_);
       const std::int64_t sent = gone || keeps_buffers() ? 0 : 2 * sends;
       // Where devices help, the weights' gradients are held from the first input gradients on.
       const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
@@ -314,19 +314,6 @@ class DevicePeak {
       sent_before = sent;
       if (planner::releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
-  }
-
-  // What an action of a GPU sends is copied when the third action after it is launched (kMostUnsent in tuner/runtime/step_runner.cc). Its
-  // memory is free when all copies are done that were launched before it was given back: those of the next action may be among them. What
-  // is kept for backward is given back by the action that releases it, whose predecessor's copies may be under way.
-  void add_copied(int q, std::int64_t sends) {
-    const int last = static_cast<int>(actions().size()) - 1;
-    const Action& action = actions()[as_index(q)];
-    if (sends > 0) held_.add({q, std::min(q + 3, last), sends});
-    if (action.kind != ActionKind::forward) return;
-    const int free = row_.release_at(action.stage, action.microbatch) + 1;
-    const std::int64_t kept = boundaries_.kept_sent_bytes(action);
-    if (kept > 0 && free <= last) held_.add({free, free, kept, planner::Holding::kCopied});
   }
 
   // The micro-batch of the action that has most samples.

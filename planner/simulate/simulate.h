@@ -32,8 +32,8 @@ struct Simulation {
 /// sender makes them (LinkCost::sender_copies), between its actions. Links that share a medium queue there in the order of arrival. A
 /// faster link is never slower, except for the order in such a queue. Activations that stages offload are copied on lanes of their own, or
 /// by the device itself (planner/offload.h, HostCopies). Devices that compute at the same time slow each other as the profile measured. It
-/// cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost, copies of
-/// gradients and parameters between GPUs that are replicas. Requires: a valid plan and schedule. Throws Error for a device, a link or
+/// cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost.
+/// Requires: a valid plan and schedule. Throws Error for a device, a link or
 /// copies with the host that the profile does not know, and for a batch that CostModel::require_countable refuses.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 

@@ -118,7 +118,7 @@ class Gatherer {
 
 // What a device itself does. Waits and the recorder's work are timed on the host: they may lie far from the device's work.
 bool is_work_of_device(const Event& event) {
-  return event.kind == EventKind::copy || is_compute(event.kind);
+  return is_device_work(event.kind);
 }
 
 // From the first start to the last end of what it took.

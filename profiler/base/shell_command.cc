@@ -59,7 +59,8 @@ void require_path_for_sqlite(const std::string& path) {
   constexpr std::size_t kMost = 490;  // SQLite's 512 without the endings of the files that it writes beside
   std::error_code failed;
   const std::size_t length = std::filesystem::absolute(path, failed).string().size();
-  if (!failed && length <= kMost) return;
+  // Where the current folder is gone, SQLite says so.
+  if (failed ? failed != std::errc::filename_too_long && failed != std::errc::result_out_of_range : length <= kMost) return;
   throw Error(
       "the path is too long for SQLite" + (failed ? "" : ": " + std::to_string(length) + " bytes, at most " + std::to_string(kMost)), path,
       "work in a folder with a shorter path, or choose a shorter name");

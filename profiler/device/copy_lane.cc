@@ -133,7 +133,8 @@ void CopyLane::loop() {
     MomentPtr made = run(std::move(job));
     lock.lock();
     ++enqueued_;
-    made_.push_back(std::move(made));
+    // One that failed stands for the copy before it.
+    made_.push_back(made || made_.empty() ? std::move(made) : made_.back());
     if (made_.size() > kKnown) made_.pop_front();
     busy_ = false;
     changed_.notify_all();

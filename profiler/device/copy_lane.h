@@ -46,7 +46,7 @@ class CopyLane {
   /// Copies what the source's compute lane has been told to make by now into communication buffers (see Copier). Ends in one call of
   /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
   /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
-  /// Returns the copy's number: how many copies were asked for, with this one.
+  /// Returns the copy's number, from 1 on; 0 where the calling thread has made it.
   std::int64_t copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
   /// Blocks until the copy of this number has been made or has failed, and those before it: nothing reads its source any more. Must not be
   /// called from `arrived` or `failed`. Throws c10::Error if a device has failed.

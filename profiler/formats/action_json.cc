@@ -211,7 +211,6 @@ void append(ActionTimes& all, ActionTimes part, std::set<int>& ranks) {
     throw Error("the files hold more than 4 million forwards and backwards", part.where, "give fewer iterations");
   all.actions.insert(all.actions.end(), part.actions.begin(), part.actions.end());
   all.ranks = std::max(all.ranks, part.ranks);
-  all.chunks = std::max(all.chunks, part.chunks);
   all.peak_bytes.resize(as_index(all.ranks), 0);
   for (std::size_t rank = 0; rank < part.peak_bytes.size(); ++rank)
     all.peak_bytes[rank] = std::max(all.peak_bytes[rank], part.peak_bytes[rank]);

@@ -15,7 +15,8 @@
 namespace mptune::profiler {
 namespace {
 
-constexpr const char* kActionTableRemedy = "give a table with the columns rank, kind, start_ms and end_ms; see docs/commands.md, import";
+constexpr const char* kActionTableRemedy =
+    "give a table with the columns rank, kind, start_ms and end_ms; see docs/traces.md, Times of a pipeline's actions";
 constexpr int kLastIteration = 1 << 30;
 
 class ActionTable {
@@ -61,7 +62,7 @@ class ActionTable {
     const std::string_view text = cell(column);
     double value = 0;
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (fault != std::errc{} || end != text.data() + text.size()) lines_.refuse(std::string(column) + " is no number");
+    if (fault != std::errc{} || end != text.data() + text.size()) lines_.refuse(std::string(column) + " is not a number");
     return value;
   }
 

@@ -11,6 +11,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
+#include "profiler/formats/text_lines.h"
 
 namespace mptune::profiler {
 namespace {
@@ -288,8 +289,7 @@ bool Handler::number(const Number& value) {
 
 // Some profilers write times as text.
 void Handler::time_text(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  const std::string digits = first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+  const std::string digits(trimmed(text));
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size() && std::isfinite(value);

@@ -7,18 +7,13 @@
 #include "profiler/base/text.h"
 #include "profiler/formats/kineto_communications.h"
 #include "profiler/formats/kineto_rows.h"
+#include "profiler/formats/text_lines.h"
 
 namespace mptune::profiler {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
-constexpr std::string_view kBlanks = " \t";
 constexpr int kNumbersLookedAt = 1000;
-
-std::string without_blanks(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
-}
 
 using Form = KinetoProcesses::Form;
 
@@ -27,10 +22,10 @@ KinetoProcesses::Process split_process(std::string_view text, Form form) {
   if (form == Form::whole) return {std::string(text), ""};
   if (form == Form::number_last) {
     const std::size_t last = text.find_last_not_of(kDigits) + 1;
-    return {without_blanks(text.substr(0, last)), std::string(text.substr(last))};
+    return {std::string(trimmed(text.substr(0, last))), std::string(text.substr(last))};
   }
   const std::size_t first = std::min(text.find_first_not_of(kDigits), text.size());
-  return {without_blanks(text.substr(first)), std::string(text.substr(0, first))};
+  return {std::string(trimmed(text.substr(first))), std::string(text.substr(0, first))};
 }
 
 std::set<std::string> labels_of(const std::set<std::string>& processes, Form form) {

@@ -90,8 +90,10 @@ class KinetoReader {
  private:
   void leave_out_wrong_times() {
     const KinetoRecords records{trace_, calls_, correlations_, streams_, contexts_, range_threads_};
-    leave_out_implausible(records);
+    const std::int64_t before = trace_.quality.zero_stamped;
     leave_out_zero_stamped(records);
+    lost_work_ = lost_work_ || trace_.quality.zero_stamped > before;
+    leave_out_implausible(records);
     cut_overruns(records);
   }
 
@@ -112,8 +114,7 @@ class KinetoReader {
   }
 
   void require_work() const {
-    const auto is_work = [](const Event& event) { return is_compute(event.kind) || event.kind == EventKind::copy; };
-    if (std::ranges::any_of(trace_.events, is_work)) return;
+    if (std::ranges::any_of(trace_.events, is_device_work, &Event::kind)) return;
     if (trace_.implausible.empty() && lost_work_)
       throw Error("its work has no times: the profiler stamped them 0", input_.where(), "record again, fewer steps at a time");
     if (trace_.implausible.empty()) sources_.refuse(input_.where(), !trace_.events.empty());

@@ -13,6 +13,7 @@
 #include "profiler/base/text.h"
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto_rows.h"
+#include "profiler/trace/edge_cycle.h"
 #include "profiler/trace/plausible_times.h"
 #include "profiler/trace/settle.h"
 #include "profiler/trace/trace_builder.h"
@@ -270,24 +271,7 @@ class ExportReader {
       if (event.start < until) refuse("two events of a stream overlap", path_);
       until = event.end();
     }
-    if (!can_follow_edges()) refuse("events wait for each other in a circle", path_);
-  }
-
-  // Takes away what waits for nothing that is left, until nothing is.
-  bool can_follow_edges() const {
-    std::vector<std::vector<int>> consumers(trace_.events.size());
-    std::vector<int> waits(trace_.events.size(), 0);
-    for (const Edge& edge : trace_.edges) {
-      consumers[as_index(edge.producer)].push_back(edge.consumer);
-      ++waits[as_index(edge.consumer)];
-    }
-    std::vector<int> ready;
-    for (std::size_t i = 0; i < waits.size(); ++i)
-      if (waits[i] == 0) ready.push_back(static_cast<int>(i));
-    for (std::size_t next = 0; next < ready.size(); ++next)
-      for (const int consumer : consumers[as_index(ready[next])])
-        if (--waits[as_index(consumer)] == 0) ready.push_back(consumer);
-    return ready.size() == waits.size();
+    if (form_a_cycle(trace_.edges, trace_.events.size())) refuse("events wait for each other in a circle", path_);
   }
 
   KinetoExport export_;

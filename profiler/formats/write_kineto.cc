@@ -15,8 +15,6 @@
 namespace mptune::profiler {
 namespace {
 
-constexpr int kProgram = kExportedProgram;
-
 // "12.345": nanoseconds as microseconds, exact.
 std::string microseconds_text(long long nanoseconds) {
   std::array<char, 40> text{};
@@ -107,10 +105,10 @@ class DeviceFile {
           << ", \"description\": " << json_text(device.description)
           << "},\n\"baseTimeNanoseconds\": " << std::to_string(trace_.started_utc_ns) << ",\n\"traceEvents\": [\n";
     write_name("process_name", device_, 0, device.name);
-    write_name("process_name", kProgram, 0, "mptune");
+    write_name("process_name", kExportedProgram, 0, "mptune");
     write_name("process_name", kExportedWaits, 0, "waits of " + device.name);
     for (std::size_t t = 0; t < trace_.threads.size(); ++t)
-      write_name("thread_name", kProgram, thread_id(static_cast<int>(t)), trace_.threads[t]);
+      write_name("thread_name", kExportedProgram, thread_id(static_cast<int>(t)), trace_.threads[t]);
   }
 
   static int thread_id(int thread) { return kExportedThread + thread; }
@@ -145,17 +143,15 @@ class DeviceFile {
     }
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
-      if (event.device == device_ && is_work(event)) write_event(static_cast<int>(i), correlations[i]);
+      if (event.device == device_ && is_device_work(event.kind)) write_event(static_cast<int>(i), correlations[i]);
     }
   }
-
-  static bool is_work(const Event& event) { return is_compute(event.kind) || event.kind == EventKind::copy; }
 
   // Without a stream: other readers would count a wait on a stream as work.
   void write_waits() {
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
-      if (event.device != device_ || is_work(event)) continue;
+      if (event.device != device_ || is_device_work(event.kind)) continue;
       const std::string args = own_args(static_cast<int>(i));
       write_row({kExportedWait, name(event.name), kExportedWaits, event.lane, event.start, event.end(), args.substr(2)});
     }
@@ -243,7 +239,7 @@ class DeviceFile {
       if (!here || launch.thread < 0) continue;
       std::string args = "\"correlation\": " + std::to_string(launch.correlation);
       if (launch.event >= 0) args += ", \"event\": " + std::to_string(launch.event);
-      write_row({"cuda_runtime", launch_name(launch), kProgram, thread_id(launch.thread), launch.start, launch.end, args});
+      write_row({"cuda_runtime", launch_name(launch), kExportedProgram, thread_id(launch.thread), launch.start, launch.end, args});
     }
   }
 
@@ -258,7 +254,8 @@ class DeviceFile {
 
   void write_steps(int thread) {
     for (const StepWindow& step : trace_.steps)
-      write_row({"user_annotation", "ProfilerStep#" + std::to_string(step.step), kProgram, thread_id(thread), step.start, step.end, {}});
+      write_row(
+          {"user_annotation", "ProfilerStep#" + std::to_string(step.step), kExportedProgram, thread_id(thread), step.start, step.end, {}});
   }
 
   // The thread that launches most of the device's computing.
@@ -276,7 +273,7 @@ class DeviceFile {
   void write_ranges(int thread) {
     for (const Event& range : trace_.ranges) {
       if (range.kind == EventKind::step || range.device != device_) continue;
-      write_row({"user_annotation", name(range.name), kProgram, thread_id(thread), range.start, range.end(),
+      write_row({"user_annotation", name(range.name), kExportedProgram, thread_id(thread), range.start, range.end(),
                  range.tag < 0 ? "" : tag_args(range).substr(2)});
     }
   }

@@ -164,7 +164,8 @@ void ClassMeasurement::warn_of_left_out(const MeasuredLayers& measured, const Ex
   std::vector<std::string> sizes;
   for (const int size : measured.left_out) sizes.push_back(std::to_string(size));
   const int largest = measured.costs.front().by_samples.back().samples;
-  const bool below = measured.left_out.front()<largest, above = measured.left_out.back()> largest;
+  const bool below = measured.left_out.front() < largest;
+  const bool above = measured.left_out.back() > largest;
   options_.warn("for lack of time the costs of " + devices_.name + " in " + in_words(variant) + " at micro-batches of " +
                 join(sizes, ", ") + " samples were not measured: they are " +
                 (below && above ? "inter- and extrapolated"
@@ -221,6 +222,7 @@ DeviceClass ClassMeasurement::measure_replaced(const ExecutionVariant& variant, 
   std::vector<int> sizes;
   for (const auto& [size, layers] : slow.layers) sizes.push_back(size);
   const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), limits(time), progress);
+  warn_of_left_out(measured, variant);
   // What other sizes would cost follows from those that are known, not from costs with slow kernels.
   const auto unknown = [&](const LayerCost& cost) {
     return cost.samples > slow.up_to || std::ranges::binary_search(measured.left_out, cost.samples);

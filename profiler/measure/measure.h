@@ -48,8 +48,9 @@ struct MeasureOptions {
 /// - Layers take about the budget, but at least one counted pass per size. Execution variants share it by their work.
 /// - Where it keeps the budget: sizes are left out, those between the smallest two and the largest first (by_worth), and of the others the
 ///   warm-up counts where there is no time for more. So are other variants, and all cores are measured at small sizes where the batch takes
-///   too long. Links that there was no time for are taken to be as fast as the first. Only the smallest size of each class of devices, and
-///   one link, are measured in any case. A pass over one size that has begun ends: nothing else exceeds the budget.
+///   too long. Links that there was no time for are taken to be as fast as the first. Only the smallest size of each class of devices, one
+///   link, and the host copies of one device are measured in any case. A pass over one size that has begun ends: nothing else exceeds the
+///   budget.
 /// - A memory format that the model can't run in is left out and warned of.
 /// - With slow kernels replaced, only layers at sizes that have some are measured; the other costs are those without. Where no layer has
 ///   any, there is no such variant.

@@ -55,8 +55,8 @@ struct MergedRanks {
 /// - Steps that all recordings have; each lasts from its first start to its last end. Recordings without steps that cover different times
 ///   have one: what all of them hold (common_window.h).
 /// - `quality.unmatched` also counts communications without counterpart whose partner's recording is there, `quality.cut_off` those among
-///   them that are not of a step that all recordings have. `quality.unmatched_ns` is the time in the steps that devices spend in kernels of
-///   communications without counterpart, whether a recording is missing or not, and in no computation.
+///   them that are not of a step, or of the time, that all recordings have. `quality.unmatched_ns` is the time in the steps that devices
+///   spend in kernels of communications without counterpart, whether a recording is missing or not, and in no computation.
 ///
 /// Throws Error (usage): two recordings of one rank, more than 4096 devices together.
 [[nodiscard]] MergedRanks merge_ranks(std::vector<RankRecording> recordings);

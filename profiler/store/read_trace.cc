@@ -138,6 +138,9 @@ void read_names(SQLite::Database& database, Trace& trace) {
   if (static_cast<std::int64_t>(trace.names.size()) != count) throw BadContent("StringIds lacks names");
 }
 
+// 13 days. The times of thousands of traces add up to what a number holds.
+constexpr std::int64_t kMostUnmatchedNs = std::int64_t{1} << 50;
+
 void read_quality(SQLite::Database& database, int minor, Trace& trace) {
   const std::string newer = minor >= 5   ? ", zero_stamped, unmatched, cut_off, ambiguous, unmatched_ns"
                             : minor >= 4 ? ", zero_stamped, unmatched, cut_off, 0, 0"
@@ -146,7 +149,7 @@ void read_quality(SQLite::Database& database, int minor, Trace& trace) {
   Rows quality(database, "SELECT dropped, untagged, out_of_window" + newer + " FROM MPTUNE_QUALITY");
   if (!quality.next()) throw BadContent("MPTUNE_QUALITY has no row");
   trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3),
-                   quality.integer(4), quality.integer(5), quality.integer(6), quality.integer(7)};
+                   quality.integer(4), quality.integer(5), quality.integer(6), std::min(quality.integer(7), kMostUnmatchedNs)};
 }
 
 // Files of earlier versions have none.

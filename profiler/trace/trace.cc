@@ -50,6 +50,10 @@ const char* to_string(EventKind kind) {
   return "unknown";
 }
 
+bool is_device_work(EventKind kind) {
+  return is_compute(kind) || kind == EventKind::copy;
+}
+
 bool is_compute(EventKind kind) {
   return kind <= EventKind::reduce || kind == EventKind::collective || kind == EventKind::memset || kind == EventKind::kernel;
 }

@@ -37,6 +37,8 @@ inline constexpr int kEventKindCount = static_cast<int>(EventKind::profiler) + 1
 
 /// True for useful work on a device's compute lane: forward .. reduce, collective, memset, kernel.
 [[nodiscard]] bool is_compute(EventKind kind);
+/// True for what a device itself does: compute and copies. Waits and the recorder's work are timed on the host.
+[[nodiscard]] bool is_device_work(EventKind kind);
 
 /// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d. Of n devices, 1 + n carries those to host
 /// memory, 2 + n those from it.
@@ -151,8 +153,8 @@ struct TraceQuality {
   std::int64_t unmatched = 0;     ///< device work without a launch or earlier than it, sends without a receive and the reverse
   std::int64_t cut_off = 0;       ///< device work whose launch lies before the recording, and the reverse: nothing that matters is missing
   std::int64_t ambiguous = 0;     ///< device work that overlaps work of another process under the same device number: one GPU or several
-  std::int64_t unmatched_ns = 0;  ///< in traces of several ranks: time that devices spend in communications without counterpart, and in
-                                  ///< nothing else: how much of it they wait is not known
+  std::int64_t unmatched_ns = 0;  ///< in traces of several ranks or devices: time that devices spend in communications without counterpart,
+                                  ///< and in nothing else: how much of it they wait is not known
   bool operator==(const TraceQuality&) const = default;
 };
 

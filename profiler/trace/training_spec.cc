@@ -78,7 +78,7 @@ ShellCommand training_command(const std::string& name, const TrainingSpec& spec,
   }
   const int ranks = name == "check" ? 1 : ranks_of(split(spec.devices, ','));
   if (ranks > 1) command.option("--ranks", std::to_string(ranks));
-  return command.option("--plan", absolute_path(plan_file));
+  return command.option("--plan", plan_file);
 }
 
 }  // namespace mptune

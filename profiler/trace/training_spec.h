@@ -45,7 +45,7 @@ inline constexpr std::array<TrainingField, 13> kTrainingFields = {{{"model", "",
 [[nodiscard]] std::vector<std::string> bare_files(const TrainingSpec& spec);
 
 /// `mptune NAME MODEL ...` with all options of `spec` that the command NAME takes: profile, tune, run or check. With a plan file it gets
-/// --plan with that file from the root, and batch, devices and precision are the plan's.
+/// --plan with that file as given, and batch, devices and precision are the plan's.
 /// Requires: the model is known.
 [[nodiscard]] ShellCommand training_command(const std::string& name, const TrainingSpec& spec, const std::string& plan_file = "");
 

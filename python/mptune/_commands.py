@@ -101,7 +101,7 @@ def profile(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     given = locals()
     if command is None:
@@ -157,7 +157,7 @@ def plan(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     given = locals()
     return PlanResult.from_json(_run("plan", given, [given.pop("profile")]))
@@ -231,7 +231,7 @@ def tune(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     given = locals()
     result = TuneResult.from_json(_run_on_model("tune", given))
@@ -312,7 +312,7 @@ def run(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     return RunResult.from_json(_run_on_model("run", locals()))
 
@@ -363,7 +363,7 @@ def check(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     return CheckResult.from_json(_run_on_model("check", locals()))
 
@@ -385,7 +385,7 @@ def simulate(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     return SimulateResult.from_json(_run("simulate", locals(), []))
 
@@ -406,7 +406,7 @@ def compare(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     given = locals()
     first, second = _as_list(given.pop("a")), _as_list(given.pop("b"))
@@ -421,14 +421,15 @@ def import_trace(
 ) -> ImportResult:
     """Says why devices idle in a trace that another program recorded.
 
-    files: SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler or pipeline timeline, .gz or not; several: one of each
-        rank of a job, or of each device of an export of mptune.
+    files: SQLite export of Nsight Systems, Kineto JSON of PyTorch's profiler, pipeline timeline, or start and end of its actions (a
+        folder or files of Primus's --dump_pp_data, or a table), .gz or not; several: one of each rank of a job, or of each device of an
+        export of mptune.
     output: write what was read as one trace file, which report, compare and export read. Default: nothing is written.
     force: replace a file that mptune did not write.
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     given = locals()
     return ImportResult.from_json(_run("import", given, given.pop("files")))
@@ -451,7 +452,7 @@ def models(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     return ModelsResult.from_json(_run_on_model("models", locals()))
 
@@ -469,7 +470,7 @@ def doctor(
     config: file of defaults to read instead of the mptune.toml that is found.
     no_config: read no mptune.toml.
     verbose: print a line for each part of the work as it begins.
-    progress: print progress to sys.stderr; else warnings and errors only.
+    progress: print progress to sys.stderr; else warnings only.
     """
     return DoctorResult.from_json(_run("doctor", locals(), []))
 

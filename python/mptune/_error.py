@@ -35,7 +35,7 @@ def _parameter(option: re.Match[str]) -> str:
 class Error(Exception):
     """Says `what` is wrong, `where`, and the `remedy`, one clause each.
 
-    `exit_code` is the program's: 2 bad usage or input, 3 nothing fits the memory, 6 the time was over before a first result, 7 the
+    `exit_code` is the program's: 2 bad usage or input, 3 nothing fits the memory, 6 no time for a first result, 7 the
     environment, 130 interrupted; `mptune help exit-codes` lists all. str() is the line that the program prints, but that an option
     `--split-size` is called `split_size=`, outside of commands in backquotes.
     """

@@ -159,8 +159,10 @@ def _locked(study: str) -> Iterator[None]:
 def _check_same_module(model: Any, path: str, study: str) -> None:
     """Refuses a module whose parameters and buffers are not those of the program that the study keeps."""
     kept = _kept_sizes(path)
-    given = {name: list(tensor.shape) for name, tensor in model.state_dict().items()} if kept is not None else None
-    other = next((name for name in {**kept, **given} if kept.get(name) != given.get(name)), None) if kept and given is not None else None
+    if not kept:
+        return
+    given = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    other = next((name for name in {**kept, **given} if kept.get(name) != given.get(name)), None)
     if other is not None:
         raise Error("the study was made with another model", f"{study}, '{other}'", "give the same model, or start a study with another output=")
 

@@ -37,7 +37,7 @@ def tuned(result: TuneResult) -> str:
         lines.append(f"    report: {result.report}")
     gap = "" if result.gap is None else f"; no plan can be faster by more than {100 * result.gap:.1f} %, by the simulation"
     lines.append(f"    {len(result.trials)} trials in {result.elapsed_s:.0f} s{gap}")
-    return "\n".join(line[:200] for line in lines)
+    return "\n".join(lines)
 
 
 def _plan_text(result: TuneResult) -> str:
@@ -47,11 +47,12 @@ def _plan_text(result: TuneResult) -> str:
 
 def _comparison(result: TuneResult) -> str:
     """With the fastest un-pipelined run, which is what one has without mptune, else with the fastest baseline; not with the plan itself."""
-    measured = [(one.step_s, one.name) for one in result.baselines if one.step_s and one.plan_key != result.recommended.plan_key]
-    if not measured or result.recommended.step_s <= 0:
+    measured = [(one.step_s, one.name, one.speedup) for one in result.baselines
+                if one.step_s and one.speedup and one.speedup.pairs and one.plan_key != result.recommended.plan_key]
+    if not measured:
         return ""
-    step_s, name = min([one for one in measured if one[1] in _UNPIPELINED] or measured)
-    return f", {step_s / result.recommended.step_s:.2f} times as fast as {name}"
+    _, name, speedup = min([one for one in measured if one[1] in _UNPIPELINED] or measured, key=lambda one: one[0])
+    return f", {speedup.estimate:.2f} times as fast as {name}"
 
 
 def _short(value: Any) -> str:

@@ -62,7 +62,7 @@ std::int64_t count_of(const profiler::Recording& recording, Content content) {
       break;
   }
   const TraceQuality& quality = trace.quality;
-  return quality.dropped + quality.untagged + quality.out_of_window + quality.zero_stamped + quality.unmatched;
+  return quality.dropped + quality.untagged + quality.out_of_window + quality.zero_stamped + quality.unmatched + quality.ambiguous;
 }
 
 std::string loss_text(Content content, std::int64_t count) {

@@ -38,17 +38,11 @@ struct Imported {
   std::vector<int> missing{};                    ///< ranks of a pipeline without times
 };
 
-std::string first_numbers(const std::vector<int>& numbers) {
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < numbers.size() && i < 16; ++i) words.push_back(std::to_string(numbers[i]));
-  return join(words, ", ") + (numbers.size() > 16 ? ", ..." : "");
-}
-
 Imported import_export(const std::vector<std::string>& paths, const std::string& name, const Session& session) {
   profiler::KinetoExport exported = profiler::read_kineto_export(paths);
   if (!exported.missing.empty()) {
     session.warn(fmt::format("no file of device{} {}: what it did and sent is missing; give the files of all {} devices",
-                             exported.missing.size() == 1 ? "" : "s", first_numbers(exported.missing),
+                             exported.missing.size() == 1 ? "" : "s", list_of_numbers(exported.missing),
                              exported.missing.size() + exported.trace.devices.size()));
   }
   Imported imported{.recording = {}, .name = name};
@@ -60,7 +54,7 @@ Imported import_actions(const std::vector<std::string>& paths, const std::string
   profiler::ActionTimeline timeline = profiler::read_action_timeline(paths);
   if (!timeline.missing.empty())
     session.warn(fmt::format("no file of rank{} {}: what {} neighbours waited for is not known; give the files of all ranks",
-                             timeline.missing.size() == 1 ? "" : "s", first_numbers(timeline.missing),
+                             timeline.missing.size() == 1 ? "" : "s", list_of_numbers(timeline.missing),
                              timeline.missing.size() == 1 ? "its" : "their"));
   Imported imported{.recording = {}, .name = name};
   imported.missing = timeline.missing;

@@ -171,7 +171,8 @@ PlanCommand with_options(PlanCommand command, const std::vector<planner::FieldVa
 
 /// Why there is no plan.
 Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult& result, const SearchLimit& limit) {
-  if (SearchLimit::interrupted()) return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
+  const auto interrupted = [] { return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again"); };
+  if (SearchLimit::interrupted()) return interrupted();
   if (limit.out_of_time(kSearchPart))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
   const profiler::ProfileFormat format = profiler::profile_format(command.profile);
@@ -186,7 +187,8 @@ Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult
       return SearchResult{};  // the options contradict others
     }
   };
-  return nothing_fits(asked.space, result, asked.input.profile, search_with);
+  Error error = nothing_fits(asked.space, result, asked.input.profile, search_with);
+  return SearchLimit::interrupted() ? interrupted() : error;
 }
 
 std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, const SearchResult& result, SearchLimit& limit) {

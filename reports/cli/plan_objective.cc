@@ -1,5 +1,7 @@
 #include "reports/cli/plan_objective.h"
 
+#include "tuner/live/interrupt.h"
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -197,6 +199,10 @@ planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& s
   try {
     return pipeline_objective(name, space, tables, cost)->minimize();
   } catch (const Error& error) {
+    const auto refuse_interrupted = [] {
+      if (SearchLimit::interrupted()) throw tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
+    };
+    refuse_interrupted();
     if (error.code() != ExitCode::infeasible || space.memory_bytes.empty()) throw;
     const std::int64_t enough = cap_that_fits(space, [&](std::int64_t bytes) {
       SearchSpace wider = space;
@@ -208,6 +214,7 @@ planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& s
         return false;
       }
     });
+    refuse_interrupted();
     throw with_remedy(error, enough > 0 ? "it fits with --memory " + size_option(enough) : "nothing that can be changed here fits");
   }
 }

@@ -93,7 +93,8 @@ std::vector<planner::Field> given_fields(const PlanChoice& choice) {
 
 Error nothing_on_paper(const TopologyCommand& command, const TopologyInput& input, const planner::UniformSpace& space,
                        const PaperSearch& search) {
-  if (SearchLimit::interrupted()) return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again");
+  const auto interrupted = [] { return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again"); };
+  if (SearchLimit::interrupted()) return interrupted();
   if (search.limit.out_of_time(1))
     return {"no plan that fits was found in time", "--time", "give more time, or leave --time out", ExitCode::no_result};
   const SearchResult& result = search.result;
@@ -102,8 +103,11 @@ Error nothing_on_paper(const TopologyCommand& command, const TopologyInput& inpu
                                                                : "";
   const PaperQuestion question{space, input.topology, input.profile, given_fields(command.choice), SearchLimit::interrupted};
   const std::vector<std::string> changes = changes_on_paper(question, result);
-  const std::string none = "nothing that can be changed here fits: " + format_bytes(result.smallest_excess_bytes) +
-                           " more are missing on " + result.smallest_excess_device;
+  if (SearchLimit::interrupted()) return interrupted();
+  const std::string none = "nothing that can be changed here fits" + (result.smallest_excess_bytes > 0
+                                                                          ? ": " + format_bytes(result.smallest_excess_bytes) +
+                                                                                " more are missing on " + result.smallest_excess_device
+                                                                          : "");
   return {"no plan fits the devices' memory" + closest, command.topology,
           changes.empty() ? none : "it fits with " + join(changes, ", or with "), ExitCode::infeasible};
 }

@@ -39,9 +39,8 @@ bool holds_ranks(const Trace& trace) {
 }
 
 bool holds_work(const Trace& trace) {
-  return std::ranges::any_of(trace.events, [](const Event& event) {
-    return event.duration > Nanoseconds{0} && (is_compute(event.kind) || event.kind == EventKind::copy);
-  });
+  return std::ranges::any_of(trace.events,
+                             [](const Event& event) { return event.duration > Nanoseconds{0} && is_device_work(event.kind); });
 }
 
 profiler::Recording read_as_recorded(const std::string& path) {

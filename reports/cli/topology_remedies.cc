@@ -83,7 +83,7 @@ class PaperChanges {
     };
     while (!batches.empty() && !has_shapes(batches.back())) batches.pop_back();
     if (batches.empty() || !batch_fits(batches.back())) return;
-    const auto largest = std::ranges::partition_point(batches, [&](int batch) { return !batch_fits(batch); });
+    const auto largest = std::partition_point(batches.begin(), batches.end() - 1, [&](int batch) { return !batch_fits(batch); });
     changes_.push_back("--batch " + std::to_string(*largest));
   }
 

@@ -21,7 +21,7 @@ std::string evidence(const Speedup& speedup, const std::string& over) {
   switch (speedup.verdict) {
     case Verdict::fast:
     case Verdict::slow:
-      return fmt::format("{:.2f} times as fast as {}", speedup.estimate, over) + sure;
+      return fmt::format("{} times as fast as {}", format_ratio(speedup.estimate), over) + sure;
     case Verdict::same:
       return "as fast as " + over + " within 2 %" + sure;
     case Verdict::ambiguous:

@@ -53,7 +53,7 @@ KindCells cells_of(const tuner::KindResult& row) {
   cells.best = row.best;
   cells.step = format_seconds(row.step_s);
   cells.interval = interval_cell(row.step_ci95_s);
-  cells.speedup = row.over_one_device ? fmt::format("{:.2f}x", row.over_one_device->estimate) : "-";
+  cells.speedup = row.over_one_device ? format_ratio(row.over_one_device->estimate) + "x" : "-";
   cells.peak = row.peak_bytes.empty() ? "-" : format_bytes(std::ranges::max(row.peak_bytes));
   cells.verdict = verdict_of(row);
   return cells;

@@ -46,7 +46,7 @@ std::string plan_file_sentence(const PlanFile& file) {
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   if (file.measured && !file.measured->speedup_over.empty()) {
     const Speedup& speedup = file.measured->speedup;
-    return text + fmt::format(": measured {:.2f} times as fast as {}{}.", speedup.estimate, file.measured->speedup_over,
+    return text + fmt::format(": measured {} times as fast as {}{}.", format_ratio(speedup.estimate), file.measured->speedup_over,
                               evidence_in_brackets(speedup));
   }
   if (file.measured) return text + ": measured " + format_seconds(file.measured->step_s) + " per step.";

@@ -51,16 +51,10 @@ std::string communications_text(const MergedRank& rank, bool in_steps) {
   return text;
 }
 
-std::string list_of(const std::vector<int>& ranks) {
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i) words.push_back(std::to_string(ranks[i]));
-  return join(words, ", ") + (ranks.size() > kMostNamed ? ", ..." : "");
-}
-
 std::string missing_words(const MergedRanks& merged) {
   const bool one = merged.missing.size() == 1;
-  std::string text = "no file of " + std::string(one ? "rank " : "ranks ") + list_of(merged.missing) + ": how long others waited for " +
-                     (one ? "it" : "them") + " is not known";
+  std::string text = "no file of " + std::string(one ? "rank " : "ranks ") + list_of_numbers(merged.missing) +
+                     ": how long others waited for " + (one ? "it" : "them") + " is not known";
   if (merged.with_missing > Nanoseconds{0})
     text += fmt::format("; all devices together are in collectives with {} for {} after all others had come", one ? "it" : "them",
                         format_seconds(seconds_of(merged.with_missing)));
@@ -82,6 +76,12 @@ const char* name_of(ClockSource source) {
 }
 
 }  // namespace
+
+std::string list_of_numbers(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < numbers.size() && i < kMostNamed; ++i) words.push_back(std::to_string(numbers[i]));
+  return join(words, ", ") + (numbers.size() > kMostNamed ? ", ..." : "");
+}
 
 std::string render_ranks(const MergedRanks& merged, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;

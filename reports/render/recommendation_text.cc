@@ -79,7 +79,7 @@ struct ReasonWords {
   std::string operator()(const tuner::FastestPipeline&) const { return "fastest pipeline"; }
   std::string operator()(const tuner::FastestInHalfMemory&) const { return "fastest in at most half the memory of the un-pipelined model"; }
   std::string operator()(const tuner::OverBaseline& fact) const {
-    return fmt::format("{:.2f} times as fast as {}: {}", fact.speedup.estimate, fact.baseline, fact.speedup.reason);
+    return fmt::format("{} times as fast as {}: {}", format_ratio(fact.speedup.estimate), fact.baseline, fact.speedup.reason);
   }
   std::string operator()(const tuner::PredictedAndMeasured& fact) const {
     return fmt::format("predicted {}, measured {} (off by {})", format_seconds(fact.predicted_s), format_seconds(fact.measured_s),
@@ -235,7 +235,7 @@ struct KindWords {
     std::string text = planner::in_words(fact.kind);
     if (fact.alone) return text + " is the only kind that was measured: which kind is fastest here is not known";
     text += place(fact);
-    if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
+    if (fact.over_one_device > 0) text += fmt::format(", {} times as fast as one device", format_ratio(fact.over_one_device));
     if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
     if (!fact.unknown.empty()) text += "; too few rounds for a verdict on " + kinds_in_words(fact.unknown);
     if (!fact.next) return text;

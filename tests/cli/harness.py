@@ -86,6 +86,10 @@ class CommandTest(unittest.TestCase):
         os.close(ours)
         return process.returncode, text.decode()
 
+    def read_bytes(self, name):
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
     def succeed(self, *arguments, **environment):
         done = self.mptune(*arguments, **environment)
         self.assertEqual(done.returncode, 0, f"{arguments}\n{done.stdout}\n{done.stderr}")

@@ -24,8 +24,6 @@ FAILING_PLANS = {
     "killed worker": ("kill", "crashed", ["killed (signal 9), by another program or for lack of memory", "dmesg"]),
     "closed pipe": ("close", "environment", ["the machine failed: mptune-worker closed its pipe and went on", "mptune doctor"]),
 }
-# At the end of the budget; the plan with the fault is the last one that is tried. It is stuck, not slow, after 10 s.
-HANGS = {"hang in a stage": "hang", "hang on the host": "host:hang"}
 
 
 class Faults(CommandTest):
@@ -67,13 +65,19 @@ class Faults(CommandTest):
                 self.assertEqual(os.listdir(os.path.join(self.folder, "toy.study/failed")), [f"{key}.plan.json"])
                 self.assertEqual("default_pipeline failed: " in said, outcome != "out_of_memory")
 
-    def test_hangs(self):
-        for fault, how in HANGS.items():
-            with self.subTest(fault):
-                value, said = self.tuned("16s", {"data_parallel": how})
-                self.assertEqual(self.outcomes(value, "data_parallel"), ["timed_out"])
-                self.assertIn("timed out", self.shown())
-                self.assertIn("data_parallel failed: timed out", said)
+    def test_a_step_hangs_at_the_end_of_the_budget(self):
+        """The plan with the fault is the last one that is tried. It is stuck, not slow, after 10 s."""
+        value, said = self.tuned("16s", {"data_parallel": "hang"})
+        self.assertEqual(self.outcomes(value, "data_parallel"), ["timed_out"])
+        self.assertIn("timed out", self.shown())
+        self.assertIn("data_parallel failed: timed out", said)
+
+    def test_the_budget_ends_before_the_first_step(self):
+        """A worker that still loads LibTorch and the model is no plan that hangs."""
+        value, said = self.tuned("16s", {"data_parallel": "host:hang"})
+        self.assertEqual(self.outcomes(value, "data_parallel"), [])
+        self.assertNotIn("failed", said)
+        self.assertIn("not tried: no time in the budget", self.shown())
 
     def test_gradients_that_differ_end_it(self):
         """A model whose pieces train otherwise than the whole: no plan of it could be trusted."""

@@ -41,6 +41,7 @@ SOURCES = {
     ("reports/cli/recordings.cc", "e files of all devices: mptune import"): "the form of the command: where the other files are is not known",
     ("reports/cli/recordings.cc", "it was written by mptune export"): WRITER,
     ("reports/cli/command_plan.cc", "mptune plan"): TYPED,
+    ("reports/cli/plan_objective.cc", "mptune plan"): TYPED,
     ("reports/cli/plan_topology.cc", "mptune plan"): TYPED,
     ("reports/cli/replan.cc", "mptune run"): TYPED,
     ("reports/cli/command_plan.cc", "trace file of mptune profile"): WRITER,

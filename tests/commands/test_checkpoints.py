@@ -38,7 +38,7 @@ class Checkpoints(CommandTest):
             self.assertEqual(part["checkpoint"], f"kept/step-{steps}")
             losses += part["loss"]
         self.assertEqual(losses, whole["loss"])
-        self.assertEqual(self.read("whole.safetensors"), self.read("parts.safetensors"))
+        self.assertEqual(self.read_bytes("whole.safetensors"), self.read_bytes("parts.safetensors"))
         self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "kept"))), ["step-12", "step-9"])
 
     def test_many_samples_go_on_in_the_middle_of_an_epoch(self):
@@ -52,7 +52,7 @@ class Checkpoints(CommandTest):
             part = self.result("run", *train, *plan, "--steps", str(steps), "--checkpoint", "kept", "--csv", "parts.csv")
             losses += part["loss"]
         self.assertEqual(losses, whole["loss"])
-        rows = [[line.split(",")[:4] for line in self.read(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
+        rows = [[line.split(",")[:4] for line in self.read_bytes(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
         self.assertEqual(rows[0], rows[1])
         self.assertEqual([row[2] for row in rows[0][1:]], ["8", "8", "5"] * 4)
         self.fails(2, ["made in fp16", "--precision"], *TRAIN, "--data", "data", *PLANS[0], "--steps", "14", "--checkpoint", "kept")
@@ -73,7 +73,7 @@ class Checkpoints(CommandTest):
         train = [*TRAIN[:-1], "sgd:momentum=0.9:weight_decay=0.01:decay=matrices", "--lr", "0.5"]
         train += ["--lr-schedule", "linear:warmup=2:end=0.5"]
         whole = self.result("run", *train, *PLANS[0], "--steps", "6", "--checkpoint", "kept", "--every", "1", "--csv", "rates.csv")
-        rates = [float(line.split(",")[7]) for line in self.read("rates.csv").decode().splitlines()[1:]]
+        rates = [float(line.split(",")[7]) for line in self.read_bytes("rates.csv").decode().splitlines()[1:]]
         self.assertEqual(rates, [0.25, 0.5, 0.5, 0.4375, 0.375, 0.3125])
         shutil.rmtree(os.path.join(self.folder, "kept/step-6"))
         last = self.result("run", *train, *PLANS[1], "--steps", "6", "--checkpoint", "kept")
@@ -149,10 +149,6 @@ class Checkpoints(CommandTest):
         one = self.train(3, *PLANS[2], "--clip-norm", "1e-3")["loss"]
         for a, b in zip(clipped, one):
             self.assertAlmostEqual(a, b, delta=1e-6 * abs(b))
-
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            return file.read()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 import unittest
 
 from harness import PROGRAM, CommandTest, left_processes, patience
+from test_ranks import BERT, REPLICAS, last_checkpoint, process_of, schedule
 
 CPU = f"cpu:{min(os.sched_getaffinity(0))}"
 EMULATED = "EMULATED_MACHINE" in os.environ
@@ -16,14 +17,7 @@ WORKSPACE, NCCL_BUFFERS = (int(os.environ.get(f"EMULATED_{name}", 0)) for name i
 ROUNDING = 1e-3
 
 MLP = ["mlp:layers=8,width=64", "--batch", "8", "--microbatches", "4"]
-# Dropout: its numbers depend on the step.
-BERT = ["bert:d=32,layers=2,heads=2,seq=8,vocab=50", "--batch", "8", "--microbatches", "4", "--optimizer", "adam"]
-REPLICAS = ["--stages", "1", "--replicas", "2"]
 ON_CPU = ["--devices", CPU]
-
-
-def schedule(name):
-    return ["--schedule", name]
 
 
 def on(*devices):
@@ -65,10 +59,6 @@ class GpuTest(CommandTest):
         for loss, other in zip(losses, expected):
             self.assertAlmostEqual(loss, other, delta=ROUNDING * abs(other))
 
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            return file.read()
-
     def same_as_on_cpu(self, *plans):
         """Attention is computed by other operators on GPUs, so of one model the bits, of the other the rounded numbers."""
         for model, exactly in ((MLP, EMULATED), (BERT, False)):
@@ -80,7 +70,7 @@ class GpuTest(CommandTest):
                     equal = exactly and "--replicas" not in plan  # these sum in an order of their own
                     self.assert_losses(result["loss"], expected["loss"], equal)
                     if equal:
-                        self.assertTrue(self.read("gpus.safetensors") == self.read("cpu.safetensors"))
+                        self.assertTrue(self.read_bytes("gpus.safetensors") == self.read_bytes("cpu.safetensors"))
 
 
 class OneProcess(GpuTest):
@@ -137,38 +127,29 @@ class SeveralProcesses(GpuTest):
         together = self.train(model, [*over(*(f"{gpu}@cuda:{gpu}" for gpu in range(count))), *schedule("interleaved")], "--save", "ranks.safetensors")
         self.assert_losses(together["loss"], alone["loss"])
         if EMULATED:
-            self.assertTrue(self.read("one.safetensors") == self.read("ranks.safetensors"))
+            self.assertTrue(self.read_bytes("one.safetensors") == self.read_bytes("ranks.safetensors"))
 
     def await_checkpoint(self, process):
         deadline = time.monotonic() + patience(60)
         while time.monotonic() < deadline and process.poll() is None:
-            if any(name.startswith("step-") for name in os.listdir(os.path.join(self.folder, "kept"))):
+            if last_checkpoint(self.folder) > 0:
                 return
             time.sleep(0.05)
         self.fail("no checkpoint was made")
 
-    def worker_of_rank(self, rank):
-        for pid in left_processes(self.folder, seconds=0):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as command, open(f"/proc/{pid}/environ", "rb") as environment:
-                    if b"--request-fd" in command.read() and f"RANK={rank}".encode() in environment.read().split(b"\0"):
-                        return int(pid)
-            except OSError:
-                pass
-        return self.fail(f"rank {rank} has no worker")
-
     def test_a_killed_rank_ends_all_and_a_checkpoint_goes_on(self):
         plan = over("0@cuda:0", "1@cuda:1")
-        os.makedirs(os.path.join(self.folder, "kept"))
         with subprocess.Popen([PROGRAM, "--json", "run", *BERT, *plan, "--steps", "1000000", "--checkpoint", "kept", "--every", "2"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, env=self.environment()) as process:
             self.await_checkpoint(process)
-            os.kill(self.worker_of_rank(1), signal.SIGKILL)
+            worker = process_of(1, True, self.folder)
+            self.assertIsNotNone(worker, "rank 1 has no worker")
+            os.kill(worker, signal.SIGKILL)
             _, errors = process.communicate(timeout=patience(100))
         self.assertNotEqual(process.returncode, 0)
         self.assertIn("rank 1", errors)
         self.assertEqual(left_processes(self.folder), [])
-        kept = max(int(name.split("-")[1]) for name in os.listdir(os.path.join(self.folder, "kept")) if name.startswith("step-"))
+        kept = last_checkpoint(self.folder)
         last = self.train(BERT, plan, "--checkpoint", "kept", steps=kept + 2)
         self.assert_losses(last["loss"], self.train(BERT, on(*names(2)), steps=kept + 2)["loss"][kept:])
 

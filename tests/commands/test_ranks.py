@@ -66,6 +66,11 @@ def variable_of(pid, name):
         return ""
 
 
+def last_checkpoint(folder):
+    """Its step; 0: there is none. A folder without checkpoint.json is not complete."""
+    return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(folder, "kept/step-*/checkpoint.json"))), default=0)
+
+
 def process_of(rank, worker, marker):
     """The number of a rank's process, mptune or its latest worker (rank 0's first one keeps the store); None before it is there."""
     found = None
@@ -85,10 +90,6 @@ class Ranks(CommandTest):
     def environment(self, **more):
         return super().environment(**{"MPTUNE_WORKER": os.environ["MPTUNE_REAL_WORKER"], "MPTUNE_TEST_MARKER": self.folder, **more})
 
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            return file.read()
-
     def same(self, model, one, ranks):
         """Losses and saved files of a plan in one process, and of one over ranks."""
         alone, together = (self.result("run", "run", *model, *plan, "--steps", "3", "--save", name)
@@ -97,7 +98,7 @@ class Ranks(CommandTest):
         self.assertEqual(len(together["loss"]), 3)
         self.assertEqual(len(together["peak_bytes"]), len(together["plan"]["devices"]))
         self.assertGreater(min(together["peak_bytes"]), 0, "of devices of other ranks, too")
-        self.assertTrue(self.read("one.safetensors") == self.read("ranks.safetensors"), (model, ranks))
+        self.assertTrue(self.read_bytes("one.safetensors") == self.read_bytes("ranks.safetensors"), (model, ranks))
 
     def test_schedules(self):
         few = [(MLP, schedule("interleaved")), (TRANSFORMER, schedule("zb1p")), (RESNET, REPLICAS)]
@@ -132,12 +133,9 @@ class Ranks(CommandTest):
         process.kill()
         self.fail(f"rank {rank} is not there: {process.communicate()}")
 
-    def saved(self):
-        return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
-
     def await_checkpoint_behind(self, step, process):
         deadline = time.monotonic() + patience(SLACK_S)
-        while self.saved() <= step and time.monotonic() < deadline and process.poll() is None:
+        while last_checkpoint(self.folder) <= step and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
 
     def kill_ends_all(self, process, rank, worker, kill, number=signal.SIGKILL):
@@ -166,8 +164,8 @@ class Ranks(CommandTest):
                 self.await_checkpoint_behind(seen, process)
             time.sleep(0.4 * chance.random())
             self.kill_ends_all(process, rank, worker, kill)
-            self.assertGreaterEqual(self.saved(), seen, "what was saved stays")
-            seen = self.saved()
+            self.assertGreaterEqual(last_checkpoint(self.folder), seen, "what was saved stays")
+            seen = last_checkpoint(self.folder)
         self.assertGreater(seen, 0, "the kills came too early to leave anything")
         steps = str(seen + 10)
         whole = self.result("run", "run", *BERT, "--steps", steps, *ONE)
@@ -191,13 +189,13 @@ class Ranks(CommandTest):
         losses = [loss for steps in ("3", "6")
                   for loss in self.result("run", "run", *bert, "--steps", steps, "--checkpoint", "kept", "--save", "parts.safetensors")["loss"]]
         self.assertEqual(losses, whole["loss"])
-        self.assertTrue(self.read("whole.safetensors") == self.read("parts.safetensors"))
+        self.assertTrue(self.read_bytes("whole.safetensors") == self.read_bytes("parts.safetensors"))
 
     def test_a_kill_ends_all_ranks_that_all_reduce(self):
         for kill in range(3):
             rank, worker = kill % 3, kill != 1
             process = self.start(*BERT, "--steps", "1000000", *THREE, *ALL_REDUCE, "--checkpoint", "kept", "--every", "5")
-            self.await_checkpoint_behind(self.saved(), process)
+            self.await_checkpoint_behind(last_checkpoint(self.folder), process)
             time.sleep(0.1 * kill)
             self.kill_ends_all(process, rank, worker, kill)
 
@@ -206,10 +204,10 @@ class Ranks(CommandTest):
         chance = random.Random(8)
         for stop in range(STOPS):
             process = self.start(*BERT, "--steps", "1000000", *TWO, "--checkpoint", "kept", "--every", "5")
-            self.await_checkpoint_behind(self.saved(), process)
+            self.await_checkpoint_behind(last_checkpoint(self.folder), process)
             time.sleep(0.4 * chance.random())
             self.kill_ends_all(process, (stop + 1) % 2, True, stop, signal.SIGSTOP)
-        seen = self.saved()
+        seen = last_checkpoint(self.folder)
         steps = ["--steps", str(seen + 5)]
         last = self.result("run", "run", *BERT, *TWO, *steps, "--checkpoint", "kept")
         self.assertEqual(last["loss"], self.result("run", "run", *BERT, *ONE, *steps)["loss"][seen:])
@@ -221,8 +219,8 @@ class Ranks(CommandTest):
             part = self.result("run", "run", *BERT, "--steps", str(steps), *plan, "--checkpoint", "kept", "--save", "parts.safetensors", "--csv", "parts.csv")
             losses += part["loss"]
         self.assertEqual(losses, whole["loss"])
-        self.assertTrue(self.read("whole.safetensors") == self.read("parts.safetensors"))
-        rows = [[line.split(",")[:4] for line in self.read(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
+        self.assertTrue(self.read_bytes("whole.safetensors") == self.read_bytes("parts.safetensors"))
+        rows = [[line.split(",")[:4] for line in self.read_bytes(name).decode().splitlines()] for name in ("whole.csv", "parts.csv")]
         self.assertEqual(rows[0], rows[1])
         self.assertEqual(len(rows[0]), 9)
 
@@ -279,7 +277,7 @@ class Ranks(CommandTest):
         self.assertEqual(done.stdout.count("\n"), 1, "rank 0 prints the result, alone")
         one = self.result("run", "run", *TRANSFORMER, *ONE, "--steps", "3", "--save", "one.safetensors")
         self.assertEqual(json.loads(done.stdout)["loss"], one["loss"])
-        self.assertTrue(self.read("torchrun.safetensors") == self.read("one.safetensors"))
+        self.assertTrue(self.read_bytes("torchrun.safetensors") == self.read_bytes("one.safetensors"))
 
     def test_profile_is_one_trace(self):
         """What ranks sent each other is in the trace once, from the sending to the arrival; all idle time has a cause."""
@@ -312,7 +310,7 @@ class Ranks(CommandTest):
         self.assertLessEqual(set(devices), set(TWO[1].split(",")))
         if len(devices) == 2:
             self.assertIn("--ranks 2", done.stderr + json.dumps(result))
-        self.assertEqual(json.loads(self.read("ranks.study/transformer.plan.json"))["training"]["reduce"], "all-reduce")
+        self.assertEqual(json.loads(self.read_bytes("ranks.study/transformer.plan.json"))["training"]["reduce"], "all-reduce")
         again = self.mptune("--json", "tune", "--resume", "ranks.study", "--budget", seconds(6))
         self.assertIn(again.returncode, (0, 5), again.stderr)
         self.assertGreaterEqual(len(json.loads(again.stdout)["trials"]), len(result["trials"]), "the study knows how many ranks it needs")

@@ -7,6 +7,7 @@
 #include "planner/plan_file.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/statistics/samples.h"
 #include "tuner/live/interrupt.h"
 #include "tuner/live/worker_death.h"
 
@@ -21,7 +22,7 @@ constexpr double kGraceSeconds = 5;
 constexpr double kGraceAtEnd = 1;
 
 // Undisturbed rounds that are enough for an interval.
-constexpr int kEnoughRounds = 6;
+constexpr int kEnoughRounds = static_cast<int>(kLeastForInterval);
 
 /// One series across all the workers it takes.
 class SeriesRun {
@@ -161,7 +162,9 @@ class SeriesRun {
     // All plans may be done although the worker failed to end; then no plan failed.
     if (unfinished.empty()) return;
     const bool over = monotonic_seconds() >= ends_s();
-    if (end.silence.silence == Silence::out_of_time && !is_stuck(end.silence.seconds, running_ ? step_s(as_index(*running_)) : 0)) return;
+    // Until its first step a worker loads LibTorch and the model, without a reply.
+    const double silent_s = end.silence.seconds - (running_ ? 0 : kStartSeconds);
+    if (end.silence.silence == Silence::out_of_time && !is_stuck(silent_s, running_ ? step_s(as_index(*running_)) : 0)) return;
     // If no step was running, the first unfinished plan fails: otherwise a new worker would start with the same plans for ever.
     const bool known = running_ && !finished_[as_index(*running_)];
     const auto entry = as_index(known ? *running_ : unfinished.front());

@@ -18,7 +18,7 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Actions that a GPU's host launches ahead of what the GPU has computed, and of what it has sent (see planner/cost/peak_bytes.cc).
+/// Actions that a GPU's host launches ahead of what the GPU has computed, and of what it has sent (see planner/cost/boundary_memory.h).
 constexpr std::size_t kMostAhead = 2;
 constexpr std::size_t kMostUnsent = 3;
 
@@ -190,16 +190,17 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
   send_losses(device);
 }
 
-/// A GPU's host launches no action before the GPU has done the one that many before it. Else it would launch the whole step at once: what
-/// is sent is free again only when it has been computed and copied, so that all messages of a step would lie in the GPU's memory.
+/// A GPU's host launches no action before the GPU has computed the one kMostAhead before it, and has sent what the one kMostUnsent before
+/// it sends. Else it would launch the whole step at once: what is sent is free again only when it has been computed and copied, so that all
+/// messages of a step would lie in the GPU's memory.
 void StepRunner::keep_lead(std::deque<Launched>& launched) {
   if (launched.size() >= kMostAhead) {
     const Launched& computed = launched[launched.size() - kMostAhead];
-    named(*computed.action, [&] { wait_for(computed.end); });
+    naming_place(*computed.action, [&] { wait_for(computed.end); });
   }
   if (launched.size() < kMostUnsent) return;
   const BoundAction& sent = *launched.front().action;
-  if (launched.front().end) named(sent, [&] { await_sent(sent); });
+  if (launched.front().end) naming_place(sent, [&] { await_sent(sent); });
   launched.pop_front();
 }
 
@@ -224,11 +225,11 @@ void StepRunner::keep_to_cap(int device, std::int64_t growth) {
 
 void StepRunner::run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&)) {
   bound.stage->begin_action();
-  named(bound, [&] { (this->*work)(bound); });
+  naming_place(bound, [&] { (this->*work)(bound); });
 }
 
 /// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
-void StepRunner::named(const BoundAction& bound, const std::function<void()>& work) {
+void StepRunner::naming_place(const BoundAction& bound, const std::function<void()>& work) {
   try {
     work();
   } catch (const StepCancelled&) {

@@ -83,7 +83,7 @@ class StepRunner {
   void keep_lead(std::deque<Launched>& launched);
   void run_action(const BoundAction& bound);
   void run_named(const BoundAction& bound, void (StepRunner::*work)(const BoundAction&));
-  void named(const BoundAction& bound, const std::function<void()>& work);
+  void naming_place(const BoundAction& bound, const std::function<void()>& work);
   void evaluate_row(int device);
   void evaluate_action(const BoundAction& bound);
   [[nodiscard]] RunContext context_of(int microbatch) const;

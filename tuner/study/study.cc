@@ -128,17 +128,22 @@ std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   }
 }
 
+std::string profile_path_in(const std::string& folder) {
+  return folder + "/traces/profile.sqlite";
+}
+
 // Damaged studies and those of newer versions stay for whoever made them.
 bool nothing_to_lose(const std::string& folder) {
   if (sqlite_header_number(database_path(folder), 60) > kStudyVersion) return false;
   try {
     const auto database = open_to_read(folder);
-    const auto has = [&](const char* rows) {
-      return database->execAndGet("SELECT EXISTS (SELECT 1 FROM " + std::string(rows) + ")").getInt() != 0;
+    const auto has = [&](const std::string& rows) {
+      return database->execAndGet("SELECT EXISTS (SELECT 1 FROM " + rows + ")").getInt() != 0;
     };
     std::error_code ignored;
     if (has("trial WHERE outcome = 'measured'")) return false;
-    return has("value WHERE name = 'failed' AND value <> ''") || !std::filesystem::exists(folder + "/traces/profile.sqlite", ignored);
+    return has("value WHERE name = '" + std::string(kFailed) + "' AND value <> ''") ||
+           !std::filesystem::exists(profile_path_in(folder), ignored);
   } catch (const SQLite::Exception&) {
     return false;
   }

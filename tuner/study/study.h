@@ -28,7 +28,7 @@ class Study {
   /// again. read: without lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment)
   /// on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
-  /// Throws the Error (usage) with which opening would refuse the folder as it is; opens and writes nothing.
+  /// Throws the Error (usage) with which opening would refuse the folder as it is; changes nothing of the study.
   static void check(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;

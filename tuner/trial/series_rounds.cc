@@ -44,7 +44,7 @@ std::vector<int> SeriesRounds::end_round(double now_s, double round_s, int distu
 bool SeriesRounds::next_fits(double now_s, int disturbed) const {
   const auto rounds = static_cast<int>(rounds_s_.size());
   const std::size_t left = entries().size();
-  const bool settled = series_.least_rounds > 0 && rounds >= series_.least_rounds && series_.entries.size() > 1 && left == 1;
+  const bool settled = series_.least_rounds > 0 && rounds - disturbed >= series_.least_rounds && series_.entries.size() > 1 && left == 1;
   return left > 0 && !settled && round_fits(series_, rounds, now_s, longest_round_s(), disturbed);
 }
 

@@ -64,7 +64,7 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
 CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind) {
   if (!is_usable()) return CUPTI_ERROR_UNKNOWN;
   const CUptiResult result = enable(kind);
-  if (result == CUPTI_SUCCESS && kind == CUPTI_ACTIVITY_KIND_DEVICE && !write_devices()) expect_devices();
+  if (result == CUPTI_SUCCESS && kind == CUPTI_ACTIVITY_KIND_DEVICE) write_devices();
   return result;
 }
 

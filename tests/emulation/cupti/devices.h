@@ -4,10 +4,10 @@
 
 namespace emulation::cupti {
 
-/// Writes a record for each GPU. False: the driver isn't initialised yet, so nothing is known of GPUs.
-[[nodiscard]] bool write_devices();
+/// Writes a record for each GPU.
+void write_devices();
 
-/// The GPUs are asked for: write_due_devices() writes them as soon as the driver is initialised.
+/// The GPUs are asked for: write_due_devices() writes them once, at the next flush or when the kind is disabled.
 void expect_devices();
 void write_due_devices();
 

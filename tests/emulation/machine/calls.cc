@@ -1,11 +1,9 @@
 #include "tests/emulation/machine/calls.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 
-#include "tests/emulation/machine/clock.h"
 #include "tests/emulation/machine/observers.h"
 
 namespace emulation {
@@ -15,35 +13,24 @@ namespace {
 std::atomic<std::uint32_t> correlations = 0;
 
 struct ThreadCalls {
-  int depth = 0;         ///< calls within each other
-  int internal = 0;      ///< InternalCalls within each other
-  bool counted = false;  ///< the one call that counts while `internal`
+  int depth = 0;  ///< calls within each other
   ApiRecord outermost;
   Status last_error = 0;
 };
 
 thread_local ThreadCalls calls;
 
-std::uint32_t thread_number() {
-  static thread_local const auto number = static_cast<std::uint32_t>(syscall(SYS_gettid));
-  return number;
-}
-
 }  // namespace
 
 ApiCall::ApiCall(Domain domain, int id) {
-  if (++calls.depth > 1 || (calls.internal > 0 && calls.counted)) return;
-  calls.counted = true;
-  calls.outermost = {domain, id, host_clock(), 0, static_cast<std::uint32_t>(getpid()), thread_number(), ++correlations, 0};
+  if (++calls.depth > 1) return;
+  calls.outermost = {domain, id, static_cast<std::uint32_t>(getpid()), ++correlations, 0};
   if (id != 0) tell_api_begins(calls.outermost);
 }
 
 ApiCall::~ApiCall() {
-  if (--calls.depth > 0 || !calls.counted) return;
-  if (calls.outermost.end != 0) return;
-  calls.outermost.end = host_clock();
+  if (--calls.depth > 0) return;
   if (calls.outermost.id != 0) tell_api_ended(calls.outermost);
-  if (calls.internal == 0) calls.counted = false;
 }
 
 Status ApiCall::end(Status status) {
@@ -52,16 +39,8 @@ Status ApiCall::end(Status status) {
   return status;
 }
 
-InternalCalls::InternalCalls() {
-  ++calls.internal;
-}
-
-InternalCalls::~InternalCalls() {
-  if (--calls.internal == 0 && calls.depth == 0) calls.counted = false;
-}
-
 std::uint32_t current_correlation() {
-  return calls.counted ? calls.outermost.correlation : ++correlations;
+  return calls.depth > 0 ? calls.outermost.correlation : ++correlations;
 }
 
 Status last_error(bool forget) {

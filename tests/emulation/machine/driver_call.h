@@ -26,8 +26,4 @@ class DriverCall {
   mutable ApiCall call_;
 };
 
-[[nodiscard]] inline bool is_gpu(int gpu) {
-  return gpu >= 0 && gpu < gpu_count();
-}
-
 }  // namespace emulation

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "tests/emulation/machine/attributes.h"
 #include "tests/emulation/machine/driver_call.h"
 #include "tests/emulation/machine/events.h"
 
@@ -94,8 +95,8 @@ EMULATED_DRIVER_FUNCTION cuCtxSynchronize() {
 
 EMULATED_DRIVER_FUNCTION cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   EMULATED_DRIVER_CALL(cuCtxGetStreamPriorityRange);
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
   return call.end(kSuccess);
 }
 

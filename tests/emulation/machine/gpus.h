@@ -15,6 +15,10 @@ struct SmRange {
   int count = 0;
 };
 
+[[nodiscard]] inline bool is_gpu(int gpu) {
+  return gpu >= 0 && gpu < gpu_count();
+}
+
 /// A CUcontext: the primary one of a GPU, or one of a part.
 struct Context {
   int gpu = 0;

@@ -44,16 +44,6 @@ class EMULATION_EXPORT ApiCall {
   Status end(Status status);
 };
 
-/// Hides API calls made by the emulator itself on this thread, such as those of an operator's kernel, while it lives: one kernel is one
-/// launch. The first such call still gives the correlation number and the record of `id`.
-class EMULATION_EXPORT InternalCalls {
- public:
-  InternalCalls();
-  ~InternalCalls();
-  InternalCalls(const InternalCalls&) = delete;
-  InternalCalls& operator=(const InternalCalls&) = delete;
-};
-
 // ---- Devices, parts and streams
 
 [[nodiscard]] EMULATION_EXPORT int gpu_count();
@@ -66,7 +56,6 @@ struct StreamFacts {
   int gpu = 0;
   std::uint32_t id = 0;       ///< as CUPTI numbers it; 7 is a GPU's null stream
   std::uint32_t context = 0;  ///< as CUPTI numbers it: 1 + gpu, parts have numbers of their own
-  int multiprocessors = 0;    ///< of the part
 };
 
 /// The stream of a handle of CUDA (a CUstream, which cudaStream_t is, too). Null, 1 and 2 are the current GPU's null stream. Null if it is
@@ -151,8 +140,7 @@ EMULATION_EXPORT void poison(Stream& stream, void* begin, std::size_t bytes);
 struct ApiRecord {
   Domain domain = Domain::runtime;
   int id = 0;
-  Nanoseconds begin = 0, end = 0;
-  std::uint32_t process = 0, thread = 0, correlation = 0;
+  std::uint32_t process = 0, correlation = 0;
   Status status = 0;
 };
 
@@ -181,10 +169,9 @@ struct EventRecord {
 
 enum class WaitKind { stream_waits_for_event, host_waits_for_event, host_waits_for_stream, host_waits_for_context };
 
-/// A wait. For the stream's wait `begin` and `end` are when it was enqueued.
+/// A wait.
 struct WaitRecord {
   WaitKind kind = WaitKind::host_waits_for_stream;
-  Nanoseconds begin = 0, end = 0;
   std::uint32_t event = 0;
   std::uint64_t mark = 0;  ///< the recording that is waited for
   StreamFacts stream;
@@ -193,7 +180,7 @@ struct WaitRecord {
 
 /// Functions that are called as things happen, on the thread where they do; null: not wanted. They must not call CUDA.
 struct Observer {
-  void (*api_begins)(const ApiRecord& call) = nullptr;  ///< it has its number; `end` is 0
+  void (*api_begins)(const ApiRecord& call) = nullptr;  ///< it has its number
   void (*api_ended)(const ApiRecord& call) = nullptr;
   void (*work_ended)(const WorkRecord& work) = nullptr;
   void (*event_recorded)(const EventRecord& event) = nullptr;  ///< when the stream passed it
@@ -205,7 +192,7 @@ EMULATION_EXPORT void observe(const Observer* observer);
 
 /// Time of the GPUs' clock: CLOCK_MONOTONIC with the offset and drift of the settings.
 [[nodiscard]] EMULATION_EXPORT Nanoseconds gpu_clock();
-/// What the GPUs' clock shows at a time of CLOCK_MONOTONIC. ApiRecord and WaitRecord have times of CLOCK_MONOTONIC.
+/// What the GPUs' clock shows at a time of CLOCK_MONOTONIC.
 [[nodiscard]] EMULATION_EXPORT Nanoseconds on_gpu_clock(Nanoseconds host_time);
 
 // ---- Settings

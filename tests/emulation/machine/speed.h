@@ -2,9 +2,9 @@
 
 /// How long work takes by the settings. Without them it takes no modelled time: it lasts as long as its computation.
 ///
-///     kernel       launch + max(flops / rate, bytes / bandwidth), x SMs of the GPU / SMs of the part, / speed of the GPU
+///     kernel       launch + max(flops / rate, bytes / bandwidth) x SMs of the GPU / SMs of the part / speed of the GPU
 ///     copy         latency + bytes / rate of the link: host link, or the link between the two GPUs
-///     within, fill bytes / bandwidth
+///     within, fill launch + bytes / bandwidth / speed of the GPU; a copy within a GPU reads and writes, so twice its bytes
 ///
 /// Not modelled: kernels too small for all multiprocessors, kernels that share them, caches.
 

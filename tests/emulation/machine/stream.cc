@@ -187,7 +187,7 @@ Stream* stream_of(const void* handle) {
 }
 
 StreamFacts facts_of(const Stream& stream) {
-  return {stream.gpu, stream.id, stream.context->id, stream.context->sms.count};
+  return {stream.gpu, stream.id, stream.context->id};
 }
 
 Stream* make_stream(Context& context, const StreamChoice& choice) {

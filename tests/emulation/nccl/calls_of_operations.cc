@@ -10,11 +10,12 @@ namespace {
 
 using Kind = Operation::Kind;
 
-ncclResult_t enqueue(const char* function, ncclComm_t handle, const Operation& operation) {
+ncclResult_t enqueue(const char* function, ncclComm_t handle, Operation operation) {
   return guarded([&] {
     if (handle == nullptr) throw NcclFailure(ncclInvalidArgument, std::string(function) + " : comm argument is NULL");
     handle->communicator->check_ready();
     check(*handle->communicator, function, operation);
+    if (operation.reduction >= ncclNumOps) operation.scaled = handle->communicator->scaled_sum(operation.reduction);
     add_to_group(handle->communicator, operation);
     return ncclSuccess;
   });
@@ -91,8 +92,9 @@ NCCL_FUNCTION ncclResult_t ncclAlltoAll(const void* source, void* destination, s
     result = ncclSend(behind(source, offset), count, type, other, comm, stream);
     if (result == ncclSuccess) result = ncclRecv(const_cast<char*>(behind(destination, offset)), count, type, other, comm, stream);
   }
-  const ncclResult_t ended = ncclGroupEnd();
-  return result == ncclSuccess ? ended : result;
+  if (result == ncclSuccess) return ncclGroupEnd();
+  drop_group();
+  return result;
 }
 
 NCCL_FUNCTION ncclResult_t ncclGroupSimulateEnd(void*) {

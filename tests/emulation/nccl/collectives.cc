@@ -77,7 +77,7 @@ class Collective {
       messages.push_back({Way::send, other, source(other), counts[index] * number_, 0});
       messages.push_back({Way::receive, other, received.data() + index * size, size, 0});
     });
-    Reduction(communicator_, operation_.type, operation_.reduction, members()).reduce(inputs, result.data(), count);
+    Reduction(operation_, members()).reduce(inputs, result.data(), count);
     return result;
   }
 

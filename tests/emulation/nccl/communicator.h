@@ -39,6 +39,7 @@ class Communicator {
   void connect_behind();
 
   [[nodiscard]] Mesh& mesh() { return mesh_; }
+  [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] int gpu() const { return gpu_; }
   [[nodiscard]] bool is_blocking() const { return blocking_; }
   /// ncclInProgress until connected, ncclRemoteError once a member is gone.

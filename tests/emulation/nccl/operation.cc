@@ -43,7 +43,7 @@ std::size_t size_of(const Operation& operation) {
 
 void check(const Communicator& communicator, const char* function, const Operation& operation) {
   const std::string name = function;
-  Mesh& mesh = const_cast<Communicator&>(communicator).mesh();
+  const Mesh& mesh = communicator.mesh();
   if (bytes_of(operation.type) == 0) throw NcclFailure(ncclInvalidArgument, name + " : invalid type " + std::to_string(operation.type));
   if (has_root(operation) && (operation.other < 0 || operation.other >= mesh.members()))
     throw NcclFailure(ncclInvalidArgument, name + " : invalid root " + std::to_string(operation.other) + " (root should be in the 0.." +

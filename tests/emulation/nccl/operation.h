@@ -21,6 +21,7 @@ struct Operation {
   ncclRedOp_t reduction = ncclSum;
   int other = 0;  ///< the member to send to or to receive from; the root
   Stream* stream = nullptr;
+  ScaledSum scaled{};  ///< of ncclRedOpCreatePreMulSum: the reduction may be destroyed once the call returns
 };
 
 /// Throws NcclFailure if the operation has arguments that NCCL refuses, or memory that the communicator's GPU can't use.

@@ -8,18 +8,17 @@
 
 namespace emulation {
 
-Reduction::Reduction(const Communicator& communicator, ncclDataType_t type, ncclRedOp_t operation, int members)
-    : type_(type), operation_(operation >= ncclAvg ? ncclSum : operation), members_(members) {
-  if (operation == ncclAvg && !is_floating(type)) divides_ = true;
-  if (operation == ncclAvg && is_floating(type)) {
-    scalar_.resize(bytes_of(type));
-    set_number(type, scalar_.data(), 1.0 / members);
+Reduction::Reduction(const Operation& operation, int members)
+    : type_(operation.type), operation_(operation.reduction >= ncclAvg ? ncclSum : operation.reduction), members_(members) {
+  if (operation.reduction == ncclAvg && !is_floating(type_)) divides_ = true;
+  if (operation.reduction == ncclAvg && is_floating(type_)) {
+    scalar_.resize(bytes_of(type_));
+    set_number(type_, scalar_.data(), 1.0 / members);
   }
-  if (operation < ncclNumOps) return;
-  const ScaledSum sum = communicator.scaled_sum(operation);
-  scalar_ = sum.scalar;
-  if (sum.on_device != nullptr)
-    scalar_.assign(static_cast<const char*>(sum.on_device), static_cast<const char*>(sum.on_device) + bytes_of(type));
+  if (operation.reduction < ncclNumOps) return;
+  scalar_ = operation.scaled.scalar;
+  if (const auto* on_device = static_cast<const char*>(operation.scaled.on_device); on_device != nullptr)
+    scalar_.assign(on_device, on_device + bytes_of(type_));
 }
 
 void Reduction::take(const void* input, void* to, std::size_t count) const {

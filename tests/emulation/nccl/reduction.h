@@ -3,15 +3,15 @@
 #include <cstddef>
 #include <vector>
 
-#include "tests/emulation/nccl/communicator.h"
 #include "tests/emulation/nccl/nccl_api.h"
+#include "tests/emulation/nccl/operation.h"
 
 namespace emulation {
 
 /// Sums (products, ...) of the members' numbers, taken in the order of the members.
 class Reduction {
  public:
-  Reduction(const Communicator& communicator, ncclDataType_t type, ncclRedOp_t operation, int members);
+  Reduction(const Operation& operation, int members);
 
   /// Into `result`, which is none of `inputs`. `inputs`: one for each member.
   void reduce(const std::vector<const void*>& inputs, void* result, std::size_t count) const;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// What the emulated NVRTC hands out as "cubin": a shared object of the host that exports a table of its kernels. Who loads it
-/// (cudaLibraryLoadData, cuLibraryLoadData, cuModuleLoadData) writes image_bytes() of it into a memfd, opens that with dlopen(), and looks
+/// (cudaLibraryLoadData) writes image_bytes() of it into a memfd, opens that with dlopen(), and looks
 /// kImageSymbol up with dlsym().
 
 #include <elf.h>

@@ -29,10 +29,6 @@ class RuntimeCall {
   mutable ApiCall call_;
 };
 
-[[nodiscard]] inline bool is_gpu(int gpu) {
-  return gpu >= 0 && gpu < gpu_count();
-}
-
 /// Begins a function that needs a working GPU.
 #define EMULATED_RUNTIME_CALL_ON_GPU(name) \
   EMULATED_RUNTIME_CALL(name);             \

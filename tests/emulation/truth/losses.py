@@ -3,7 +3,7 @@ from truth.compare import Comparison
 from truth.ledger import read_ledger
 from truth.recording import Recording
 
-NO_VERDICT, ENVIRONMENT = 5, 4
+NO_VERDICT = 5
 MODEL = ["mlp:layers=2,width=16", "--batch", "8", "--devices", "cuda:0,cuda:1", "--steps", "3", "--microbatches", "8"]
 
 

@@ -32,8 +32,6 @@ class Recording:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as self.base:
             self.devices = [name for name, in self.base.execute("SELECT name FROM MPTUNE_DEVICE ORDER BY device")]
             self.steps = self.base.execute("SELECT start, end FROM MPTUNE_STEP ORDER BY position").fetchall()
-            names = ("dropped", "untagged", "out_of_window", "zero_stamped", "unmatched", "cut_off")
-            self.quality = dict(zip(names, self.base.execute(f"SELECT {', '.join(names)} FROM MPTUNE_QUALITY").fetchone(), strict=True))
             self.faults = []
             self.rows = [row for row in self._rows() if self.gpu_of(row.device) is not None]
 

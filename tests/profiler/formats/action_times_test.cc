@@ -146,7 +146,7 @@ TEST(HostileActionTimes, Table) {
   EXPECT_THAT(refused_table(head + "0,sideways,0,1\n"), HasSubstr("neither fwd nor bwd"));
   EXPECT_THAT(refused_table(head + "-1,fwd,0,1\n"), HasSubstr("rank is not a whole number"));
   EXPECT_THAT(refused_table(head + ",fwd,0,1\n"), HasSubstr("the rank is missing"));
-  EXPECT_THAT(refused_table(head + "0,fwd,x,1\n"), HasSubstr("start_ms is no number"));
+  EXPECT_THAT(refused_table(head + "0,fwd,x,1\n"), HasSubstr("start_ms is not a number"));
   EXPECT_THAT(refused_table(head + "0,fwd,nan,1\n"), HasSubstr("no finite time"));
   EXPECT_THAT(refused_table(head + "0,fwd,3,1\n"), HasSubstr("ends before it starts"));
   EXPECT_THAT(refused_table("run," + head + "a,0,fwd,0,1\nb,0,fwd,0,1\n"), HasSubstr("several runs"));

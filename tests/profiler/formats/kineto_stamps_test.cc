@@ -10,6 +10,7 @@
 #include "profiler/analyze/quality_objection.h"
 #include "profiler/base/index.h"
 #include "profiler/formats/kineto.h"
+#include "tests/support/error_of.h"
 
 namespace mptune::profiler {
 namespace {
@@ -109,6 +110,24 @@ TEST(KinetoStamps, AStartOfZeroAloneIsOne) {
   for (int i = 10; i < 30; ++i) kernel_of(rows, i)["ts"] = 0;
   EXPECT_EQ(read_stamped(rows).quality.zero_stamped, 20);
   EXPECT_EQ(read_stamped(StampedJob{.origin = 0}.rows()).quality.zero_stamped, 0) << "a recording may begin at 0";
+}
+
+TEST(KinetoStamps, OneThatStartsAtZeroIsCounted) {
+  for (const bool lasts : {false, true}) {
+    Json rows = StampedJob{}.rows();
+    kernel_of(rows, 20)["ts"] = 0;
+    if (!lasts) kernel_of(rows, 20)["dur"] = 0;
+    const Trace trace = read_stamped(rows);
+    EXPECT_EQ(trace.quality.zero_stamped, 1);
+    EXPECT_TRUE(trace.implausible.empty());
+  }
+}
+
+TEST(KinetoStamps, OfWorkThatAllStartsAtZeroTheStampsAreNamed) {
+  Json rows = StampedJob{}.rows();
+  for (int i = 0; i < 60; ++i) kernel_of(rows, i)["ts"] = 0;
+  const Error error = testing::error_of([&] { (void)read_stamped(rows); });
+  EXPECT_EQ(error.problem(), "its work has no times: the profiler stamped them 0");
 }
 
 TEST(KinetoStamps, AKernelShortlyBeforeItsCallHasIt) {
