@@ -154,6 +154,11 @@ std::vector<int> split_evenly(int batch, int m) {
   return sizes;
 }
 
+std::pair<int, int> allowed_counts(const SampleRange& samples, int batch) {
+  const int fewest = samples.most == 0 ? 1 : (batch + samples.most - 1) / samples.most;
+  return {fewest, batch / std::max(1, samples.least)};
+}
+
 std::vector<int> split_by_size(int batch, int size) {
   std::vector<int> sizes(as_index(batch / size), size);
   if (batch % size != 0) sizes.push_back(batch % size);

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/base/memory_format.h"
 #include "profiler/base/precision.h"
+#include "profiler/base/sample_range.h"
 
 namespace mptune {
 
@@ -100,6 +102,9 @@ struct Plan {
 
 /// m sizes that add up to `batch` and differ by at most one, larger ones first. Requires: 1 <= m <= batch.
 [[nodiscard]] std::vector<int> split_evenly(int batch, int m);
+/// The fewest and the most micro-batches whose sizes split_evenly() keeps within `samples`: 1 and the batch where any are allowed. Where
+/// none are, the first is larger than the second.
+[[nodiscard]] std::pair<int, int> allowed_counts(const SampleRange& samples, int batch);
 /// Micro-batches of `size` samples, the last one smaller where it does not divide. Requires: 1 <= size <= batch.
 [[nodiscard]] std::vector<int> split_by_size(int batch, int size);
 

@@ -8,6 +8,7 @@
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
 #include "profiler/statistics/samples.h"
+#include "profiler/trace/samples_taken.h"
 
 namespace mptune::reports {
 namespace {
@@ -54,9 +55,10 @@ std::vector<CurvePoint> split_size_curve(const std::vector<tuner::Trial>& trials
 std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost) {
   const int batch = plan.global_batch_size();
   const planner::ScheduleInfo* schedule = planner::find_schedule(plan.schedule);
+  const SampleRange taken = samples_taken(cost.profile().layers);
   std::vector<int> sizes;
   for (int size = 1; size <= batch; ++size)
-    if (batch % size == 0) sizes.push_back(size);
+    if (batch % size == 0 && size >= taken.least && (taken.most == 0 || size <= taken.most)) sizes.push_back(size);
   // The largest sizes are left out first: with one or two micro-batches a pipeline hardly overlaps.
   sizes.resize(std::min<std::size_t>(sizes.size(), kMostSweptSizes));
   std::vector<Candidate> swept;

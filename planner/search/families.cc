@@ -139,9 +139,11 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
     : space_(space), cost_(cost), alike_(alike_devices(space, cost, caps)), bounds_(cost) {
   indices_ = cost.device_indices(space.devices);
   counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
+  const auto [fewest, most] = allowed_counts(space.samples, space.batch);
+  if (space.microbatch_counts.empty()) counts_.push_back(fewest);
   std::sort(counts_.begin(), counts_.end());
   counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
-  std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
+  std::erase_if(counts_, [&](int m) { return m < fewest || m > most; });
   schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
   for (const std::string& schedule : schedules_) {
     // Throws for an unknown name before anything is searched.
@@ -152,6 +154,19 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
     if (cost.may_cut(layer)) cuts_.push_back(layer);
   if (space.recompute == "all") return;
   for (const int s : recomputed_stages(space.recompute, cost.layers())) least_stages_ = s + 1;
+}
+
+std::vector<int> Choices::shared_counts(int replicas) const {
+  const auto [fewest, most] = allowed_counts(space_.samples, space_.batch);
+  std::vector<int> counts = space_.microbatch_counts;
+  if (counts.empty()) {
+    for (const int each : default_counts(space_.batch / replicas)) counts.push_back(each * replicas);
+    counts.push_back((fewest + replicas - 1) / replicas * replicas);
+  }
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  std::erase_if(counts, [&](int m) { return m < fewest || m > most || m % replicas != 0; });
+  return counts;
 }
 
 bool Choices::wanted_stages(int stages) const {

@@ -55,6 +55,8 @@ class Choices {
   [[nodiscard]] bool wanted_virtual(int virtual_stages) const;
   /// Numbers of micro-batches, ascending.
   [[nodiscard]] const std::vector<int>& counts() const { return counts_; }
+  /// Those that so many replicas of one stage share evenly. Counts from the user are per batch; default counts are per replica.
+  [[nodiscard]] std::vector<int> shared_counts(int replicas) const;
   /// The schedule that the space asks for alone, if one stage can have it; "" else.
   [[nodiscard]] std::string schedule_of_one_stage(int m) const;
   /// Sets the recomputation that the space asks for. Requires: wanted_stages(plan.num_stages()).

@@ -14,12 +14,7 @@ void JointSearch::one_stage() {
   const int replicas = static_cast<int>(space_.devices.size());
   if (space_.replicas.empty() || replicas == 1) one_device();
   if (replicas < 2 || space_.no_replicas) return;
-  for (const int m : choices_.counts()) {
-    // Counts from the user are per batch; default counts are per replica.
-    const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
-    if (whole <= space_.batch && whole % replicas == 0)
-      try_one_stage(Parallelism::data_parallel, space_.devices, static_cast<int>(whole), caps_);
-  }
+  for (const int m : choices_.shared_counts(replicas)) try_one_stage(Parallelism::data_parallel, space_.devices, m, caps_);
 }
 
 void JointSearch::one_device() {

@@ -214,6 +214,14 @@ std::string options_in_words(const Plan& plan) {
   return precision + format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
 }
 
+/// The whole batch at once where the model takes it, else in as few micro-batches as it takes.
+PlanOptions one_stage(PlanOptions options, int fewest) {
+  options.schedule = fewest > 1 ? kDefaultSchedule : "naive";
+  options.stages = 1;
+  options.microbatches = fewest;
+  return options;
+}
+
 PlanOptions options_of(const SearchSpace& space, int layers, Precision precision) {
   PlanOptions options;
   options.devices = space.devices;
@@ -277,9 +285,8 @@ void check_replicas(const std::vector<int>& replicas, int devices) {
 std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision) {
   std::vector<NamedPlan> plans;
   const int devices = static_cast<int>(space.devices.size());
-  PlanOptions one = options_of(space, layers, precision);
-  one.schedule = "naive";
-  one.stages = 1;
+  const auto [fewest, most] = allowed_counts(space.samples, space.batch);
+  PlanOptions one = one_stage(options_of(space, layers, precision), fewest);
   plans.push_back({kSingleDeviceBaseline, make_plan(one)});
   if (!space.whole_machine.empty()) {
     one.devices = {space.whole_machine.front()};
@@ -292,17 +299,18 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Prec
   if (devices < 2) return plans;
   if (devices <= layers) {
     PlanOptions pipeline = options_of(space, layers, precision);
-    plans.push_back({kNaiveBaseline, {}});
     pipeline.schedule = "naive";
-    plans.back().plan = make_plan(pipeline);
+    if (fewest == 1) plans.push_back({kNaiveBaseline, make_plan(pipeline)});
     pipeline.schedule = kDefaultSchedule;
+    pipeline.microbatches = std::clamp(std::min(4 * devices, space.batch), fewest, most);
     const bool several = !space.keep_numerics || space.microbatch_counts != std::vector{1};
     if (several) plans.push_back({kPipelineBaseline, make_plan(pipeline)});
   }
-  if (devices <= space.batch && !space.no_replicas) {
+  const int shared = (fewest + devices - 1) / devices * devices;  // micro-batches that all devices share evenly
+  if (shared <= most && !space.no_replicas) {
     PlanOptions parallel = options_of(space, layers, precision);
     parallel.replicas = {devices};
-    parallel.microbatches = devices;
+    parallel.microbatches = shared;
     plans.push_back({kDataParallelBaseline, make_plan(parallel)});
   }
   return plans;

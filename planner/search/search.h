@@ -35,6 +35,7 @@ struct SearchSpace {
   std::vector<Division> divisions;  ///< the plans over any of these lists are searched, in place of those over `devices`; may be empty
   int batch = 0;
   std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
+  SampleRange samples;                 ///< of a micro-batch that the model takes; other counts are left out
   std::vector<std::string> schedules;  ///< empty: all
   std::vector<int> stage_counts;       ///< empty: all that the devices allow
   std::vector<int> virtual_counts;     ///< stages per device; empty: 1, 2, 3 .. as StagesPerDevice says
@@ -220,8 +221,9 @@ struct NamedPlan {
   Plan plan;
 };
 /// The plans that every tuning run measures: all of these names but `current` and `asked_for`; all_cores where the space has such a device,
-/// all_cores_channels_last where it also has that memory format. Those that can't exist (more stages than layers, batch smaller than
-/// replicas) are left out.
+/// all_cores_channels_last where it also has that memory format. Where the model takes no micro-batch of the whole batch, they have as few
+/// as it takes. Those that can't exist (more stages than layers, batch smaller than replicas, naive with several micro-batches) are left
+/// out.
 [[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision = Precision::float32);
 
 /// The plan in words, for reports: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8

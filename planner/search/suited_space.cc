@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/error.h"
+#include "profiler/trace/samples_taken.h"
 
 namespace mptune::planner {
 namespace {
@@ -21,6 +22,27 @@ void allow_one_microbatch(SearchSpace& space, const std::string& why) {
   counts = {1};
 }
 
+std::string text_of(const SampleRange& samples) {
+  if (samples.most == 0) return "at least " + std::to_string(samples.least);
+  return std::to_string(samples.least) + " to " + std::to_string(samples.most);
+}
+
+void allow_sizes(SearchSpace& space, const SampleRange& samples) {
+  if (samples == SampleRange{}) return;
+  space.samples = samples;
+  const auto [fewest, most] = allowed_counts(samples, space.batch);
+  const std::string what = "the model takes micro-batches of " + text_of(samples) + " samples";
+  if (fewest > most)
+    throw Error(what + ", which a batch of " + std::to_string(space.batch) + " can't be split into", "--batch",
+                samples.most > 0 && samples.most < 2 * samples.least - 1 ? "give a multiple of " + std::to_string(samples.most)
+                                                                         : "give at least " + std::to_string(samples.least));
+  const auto is_allowed = [&](int count) { return fewest <= count && count <= most; };
+  if (!space.microbatch_counts.empty() && std::ranges::none_of(space.microbatch_counts, is_allowed))
+    throw Error(what, space.keep_numerics ? "--keep-numerics" : "--microbatches",
+                fewest == most ? "give --microbatches " + std::to_string(fewest)
+                               : "give --microbatches from " + std::to_string(fewest) + " to " + std::to_string(most));
+}
+
 }  // namespace
 
 SearchSpace suited_space(SearchSpace space, const std::vector<ProfileLayer>& layers) {
@@ -29,9 +51,11 @@ SearchSpace suited_space(SearchSpace space, const std::vector<ProfileLayer>& lay
   std::string why;
   if (norm != layers.end()) why = norm->name + " normalises over the samples of a micro-batch";
   if (writer != layers.end()) why = writer->name + " writes its buffer " + writer->written_buffer + " once a micro-batch";
-  if (why.empty() || (!space.keep_numerics && writer == layers.end())) return space;
-  allow_no_replicas(space, why);
-  if (space.keep_numerics) allow_one_microbatch(space, why);
+  if (!why.empty() && (space.keep_numerics || writer != layers.end())) {
+    allow_no_replicas(space, why);
+    if (space.keep_numerics) allow_one_microbatch(space, why);
+  }
+  allow_sizes(space, samples_taken(layers));
   return space;
 }
 

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include "profiler/trace/samples_taken.h"
+
 namespace mptune::profiler {
 
 std::vector<ClassSizes> class_sizes(const Profile& profile) {
+  const SampleRange taken = samples_taken(profile.layers);
+  const int largest = taken.most == 0 ? profile.batch : std::min(profile.batch, taken.most);
   std::vector<ClassSizes> all;
   for (const DeviceClass& device_class : profile.classes) {
     if (device_class.variant.replaces_slow_kernels || device_class.layers.empty()) continue;
@@ -13,7 +17,7 @@ std::vector<ClassSizes> class_sizes(const Profile& profile) {
     sizes.variant = device_class.variant;
     for (const LayerCost& cost : device_class.layers.front().by_samples) sizes.samples.push_back(cost.samples);
     std::ranges::sort(sizes.samples);
-    sizes.extrapolated = !sizes.samples.empty() && sizes.samples.back() < profile.batch;
+    sizes.extrapolated = !sizes.samples.empty() && sizes.samples.back() < largest;
   }
   return all;
 }

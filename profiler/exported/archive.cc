@@ -35,7 +35,7 @@ class ArchiveReader {
     read_tensors("data/constants/", model + "_constants_config.json", archive);
     check_complete(archive);
     archive.sample_inputs = sample_inputs(model, archive.program);
-    if (has("extra/mptune.json")) archive.reference = text("extra/mptune.json");
+    add_reference(archive);
     return archive;
   }
 
@@ -55,6 +55,14 @@ class ArchiveReader {
     if (has("data.pkl")) refuse("a checkpoint of torch.save: it holds weights and no program", kAgain);
     if (has("archive_format")) return;
     refuse("an archive that is not an exported program", kAgain);
+  }
+
+  void add_reference(ExportedArchive& archive) {
+    const std::string reference = has("extra/mptune.json") ? text("extra/mptune.json") : "";
+    if (reference.empty()) return;
+    archive.reference = read_reference(reference, path_);
+    archive.program.batch_limit = archive.reference->batch_limit;
+    archive.program.cumulative_norms = archive.reference->cumulative_norms;
   }
 
   [[nodiscard]] std::string model_name() const {

@@ -2,12 +2,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <torch/types.h>
 
 #include "profiler/program/exported_program.h"
+#include "profiler/program/exported_reference.h"
 
 namespace mptune::profiler {
 
@@ -15,17 +17,17 @@ namespace mptune::profiler {
 /// weights). Reading runs no code of the file and allocates no more than its size.
 struct ExportedArchive {
   ExportedProgram program;
-  std::map<std::string, at::Tensor> tensors;  ///< parameters, buffers, constants
-  bool without_weights = false;               ///< exported from a meta model: the tensors are uninitialised
-  std::vector<at::Tensor> sample_inputs;      ///< example tensors of the export, in the order of its inputs; may be empty
-  std::string reference;                      ///< extra/mptune.json, written by mptune_export.py; "" if absent
+  std::map<std::string, at::Tensor> tensors;   ///< parameters, buffers, constants
+  bool without_weights = false;                ///< exported from a meta model: the tensors are uninitialised
+  std::vector<at::Tensor> sample_inputs;       ///< example tensors of the export, in the order of its inputs; may be empty
+  std::optional<ExportedReference> reference;  ///< extra/mptune.json, written by mptune_export.py
 };
 
 /// True if the file is an archive of torch.export.save, of any version.
 [[nodiscard]] bool is_exported_archive(const std::string& path);
 
 /// Throws Error with a remedy: missing, truncated, another kind of archive (TorchScript, torch.save, AOTInductor, an older layout), several
-/// models, records missing or shorter than their tensors.
+/// models, records missing or shorter than their tensors, a damaged reference.
 [[nodiscard]] ExportedArchive read_exported_archive(const std::string& path);
 
 }  // namespace mptune::profiler

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -30,7 +31,7 @@ struct BoundTensor {
 struct Norm {
   int running_mean = -1;
   at::Tensor mean, variance, counter;
-  double momentum = 0;
+  std::optional<double> momentum;  ///< nullopt: the mean over all batches
 };
 
 /// Name of a tensor: the first one if the program reads a parameter under several names.
@@ -115,6 +116,15 @@ class ExportedLayer final : public Layer {
   }
 
   std::string kind() const override { return shape_->kind; }
+  SampleRange samples() const override {
+    const auto& symbols = shape_->bound->program.symbols;
+    const auto range = symbols.find(shape_->bound->cuts.batch_symbol());
+    if (shape_->first > 0 || range == symbols.end()) return {};
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    const std::int64_t least = std::clamp<std::int64_t>(range->second.least.value_or(1), 1, kMost);
+    const std::int64_t most = range->second.most.value_or(kMost);
+    return {static_cast<int>(least), most >= kMost ? 0 : static_cast<int>(std::max(most, least))};
+  }
   bool has_batch_statistics() const override { return !norms_.empty(); }
   std::string written_buffer() const override { return shape_->written.empty() ? "" : shape_->value(shape_->written.front()).name; }
   std::vector<BatchStatistics> take_statistics() override { return std::exchange(taken_, {}); }
@@ -198,7 +208,9 @@ class ExportedLayer final : public Layer {
       const auto bound = bound_to(mean), variance = bound_to(graph.running_variance(node));
       if (bound == tensors_.end() || variance == tensors_.end()) continue;
       const std::string prefix = bound->name.substr(0, bound->name.rfind('.') + 1);
-      norms_.push_back({mean, bound->tensor, variance->tensor, tensor_of(prefix + "num_batches_tracked"), graph.momentum(node)});
+      const bool cumulative = shape_->bound->program.cumulative_norms.contains(prefix.substr(0, prefix.size() - 1));
+      norms_.push_back({mean, bound->tensor, variance->tensor, tensor_of(prefix + "num_batches_tracked"),
+                        cumulative ? std::nullopt : std::optional(graph.momentum(node))});
     }
   }
 

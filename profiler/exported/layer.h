@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "profiler/exported/cuts.h"
+#include "profiler/exported/early_writes.h"
 #include "profiler/exported/graph.h"
 #include "profiler/model/layer.h"
 #include "profiler/program/size_guards.h"
@@ -17,7 +18,7 @@ namespace mptune::profiler {
 /// A bound program, immutable and shared by its layers and their clones.
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
-      : program(std::move(the_program)), graph(program, where), cuts(program, graph, samples), demands(program) {}
+      : program(with_early_writes(std::move(the_program), where)), graph(program, where), cuts(program, graph, samples), demands(program) {}
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 

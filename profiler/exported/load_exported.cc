@@ -10,6 +10,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/exported/archive.h"
+#include "profiler/exported/input_classes.h"
 #include "profiler/exported/layer_ends.h"
 #include "profiler/exported/names.h"
 
@@ -54,19 +55,6 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
-/// Number of classes of an integer input: the rows of the embedding table that it indexes.
-std::int64_t classes_of(const ExportedProgram& program, int value) {
-  for (const ProgramNode& node : program.graph.nodes) {
-    if (node.target != "torch.ops.aten.embedding.default" || node.inputs.size() < 2) continue;
-    const auto* table = std::get_if<ProgramValue>(&node.inputs[0].argument);
-    const auto* indices = std::get_if<ProgramValue>(&node.inputs[1].argument);
-    if (table == nullptr || indices == nullptr || indices->index != value) continue;
-    const auto& about = program.graph.values[as_index(table->index)].tensor;
-    if (about && !about->sizes.empty()) return about->sizes[0].value({}).value_or(0);
-  }
-  return 0;
-}
-
 /// Describes an input of one sample. Sizes that are not fixed are taken from the example in the file.
 SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tensor& example) {
   const ValueDescription& about = bound.program.graph.values[as_index(value)];
@@ -78,7 +66,7 @@ SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tens
   for (std::size_t d = 1; d < sizes.size(); ++d)
     input.shape.push_back(known ? example.size(static_cast<std::int64_t>(d)) : sizes[d].value(symbols).value_or(1));
   if (at::isFloatingType(input.type)) return input;
-  input.classes = input.type == at::kBool ? 2 : classes_of(bound.program, value);
+  input.classes = input.type == at::kBool ? 2 : classes_of_input(bound.program, value);
   if (input.classes == 0 && known && example.numel() > 0 && at::isIntegralType(example.scalar_type(), /*includeBool=*/false))
     input.classes = std::max<std::int64_t>(0, example.to(at::kLong).max().item<std::int64_t>()) + 1;
   return input;
@@ -155,8 +143,7 @@ StateExtras extras_of(const ExportedProgram& program, const std::map<std::string
 LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
   // mptune_export.py exports in training form; where it left its reference, frozen batch norms and dropouts are the user's wish.
-  if (archive.reference.empty() && in_evaluation(archive.program))
-    throw Error("the program was exported in evaluation form", path, kExportAgain);
+  if (!archive.reference && in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors, seed);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kExportedBatch);
   check_inputs(*bound, path);
@@ -172,7 +159,8 @@ LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
   StateExtras extras = extras_of(bound->program, archive.tensors, layers);
-  return {Model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kExportedBatch),
+  const int batch = std::max(kExportedBatch, layers.front().layer->samples().least);
+  return {Model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), batch),
           warnings_of(*bound, archive.without_weights), std::move(extras)};
 }
 

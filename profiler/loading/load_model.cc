@@ -105,14 +105,15 @@ void describe_data(SampleDescription& sample, const std::string& path, bool inpu
 }
 
 at::Tensor output_of(Model& model) {
-  constexpr int kSamples = 2;  // batch norms need more than one value
+  const SampleRange range = model.samples();
+  const int samples = range.most == 1 ? 1 : std::max(2, range.least);  // one sample may be a case of its own
   const at::NoGradGuard no_gradients;
   SampleDescription input_only = model.sample();
   input_only.target = {.type = at::kLong};
-  auto outputs = forward_all(model, synthetic_batch(input_only, kSamples, 0).inputs, {.samples = kSamples});
-  for (auto& layer : model.layers()) (void)layer.layer->take_statistics();
-  if (outputs.empty() || outputs.front().dim() == 0 || outputs.front().size(0) != kSamples)
-    throw Error("two samples do not give two results", model.name(), "let the last layer return a tensor with the samples first");
+  auto outputs = forward_all(model, synthetic_batch(input_only, samples, 0).inputs, {.samples = samples, .evaluating = true});
+  if (outputs.empty() || outputs.front().dim() == 0 || outputs.front().size(0) != samples)
+    throw Error(std::to_string(samples) + " samples do not give as many results", model.name(),
+                "let the last layer return a tensor with the samples first");
   return outputs.front();
 }
 

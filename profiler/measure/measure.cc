@@ -143,9 +143,9 @@ std::vector<DeviceSpec> busy_beside(const DeviceSpec& device, const MeasureOptio
 
 /// The devices of one class, with whatever measures them.
 ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<DeviceSpec>& measured, const std::vector<int>& classes,
-                              int index) {
+                              int index, const std::vector<int>& sizes) {
   const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
-  ClassDevices devices{device_class(options.devices[first]), {measured[first]}, measured_sizes(options.batch)};
+  ClassDevices devices{device_class(options.devices[first]), {measured[first]}, sizes};
   if (!options.pools.empty()) {
     const std::vector<DeviceSpec> others = busy_beside(measured[first], options);
     devices.specs.insert(devices.specs.end(), others.begin(), others.end());
@@ -172,10 +172,11 @@ void measure_whole_machine(const Model& model, const Batch& batch, const Measure
   const auto measurement_of = [&](const std::vector<int>& sizes) {
     return ClassMeasurement(model, batch, options, {device_class(whole), {whole}, sizes, true});
   };
-  const double weight = measurement_of({options.batch}).weight();
+  const std::vector<int> sizes = measured_sizes(options.batch, model.samples());
+  const double weight = measurement_of({sizes.back()}).weight();
   LayerTime time(now_s, ends_s, last_s, weight, [](double) {});
   const bool too_long = options.keeps_budget && warm_up_s > time.part(1).budget_s;
-  const ClassMeasurement measurement = measurement_of(too_long ? measured_sizes(options.batch) : std::vector<int>{options.batch});
+  const ClassMeasurement measurement = measurement_of(too_long ? sizes : std::vector<int>{sizes.back()});
   MeasuredClass measured = measurement.measure_default(time);
   measured.costs.step_seconds = measure_step_seconds({whole});
   const int index = static_cast<int>(profile.classes.size());
@@ -250,10 +251,11 @@ std::vector<DeviceSpec> measured_devices(const std::vector<DeviceSpec>& devices,
   return measured;
 }
 
-std::vector<int> measured_sizes(int batch) {
+std::vector<int> measured_sizes(int batch, const SampleRange& samples) {
+  const int most = samples.most == 0 ? batch : std::min(batch, samples.most);
   std::vector<int> sizes;
-  for (int size = 1; size < batch; size *= 2) sizes.push_back(size);
-  sizes.push_back(batch);
+  for (int size = std::min(samples.least, most); size < most; size *= 2) sizes.push_back(size);
+  sizes.push_back(most);
   return sizes;
 }
 
@@ -261,7 +263,11 @@ std::vector<ProfileLayer> describe_layers(const Model& model) {
   std::vector<ProfileLayer> layers;
   std::set<std::string> shared;
   for (const ModelLayer& source : model.layers()) {
-    ProfileLayer layer{source.name, source.layer->kind(), source.modules, 0, 0, 0, source.layer->has_batch_statistics()};
+    ProfileLayer layer{.name = source.name,
+                       .kind = source.layer->kind(),
+                       .modules = source.modules,
+                       .batch_statistics = source.layer->has_batch_statistics(),
+                       .samples = source.layer->samples()};
     for (const NamedTensor& parameter : source.layer->parameters()) {
       // Tied weights count once as parameters, but every layer that uses them needs their memory: it may be a stage of its own.
       if (!source.layer->shares_by_name() || shared.insert(parameter.name).second) layer.parameters += parameter.tensor.numel();
@@ -291,10 +297,11 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
 
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
+  const std::vector<int> sizes = measured_sizes(options.batch, model.samples());
   std::vector<ClassMeasurement> measurements;
   double weights = 0;
   for (int c = 0; c < class_count; ++c)
-    weights += measurements.emplace_back(model, batch, options, devices_of_class(options, measured, classes, c)).weight();
+    weights += measurements.emplace_back(model, batch, options, devices_of_class(options, measured, classes, c, sizes)).weight();
   // The smallest sizes of all cores may need as much as those of any other class.
   const double last_s = start_s + options.most_s, layers_last_s = whole_apart ? (start_s + last_s) / 2 : last_s;
   LayerTime time(now_s, start_s + budget_s * layer_share, layers_last_s, weights,

@@ -38,8 +38,9 @@ struct MeasureOptions {
 /// that are in no pool.
 [[nodiscard]] std::vector<DeviceSpec> measured_devices(const std::vector<DeviceSpec>& devices, const std::vector<DevicePool>& pools);
 
-/// Micro-batch sizes to measure for a batch: powers of two and the batch.
-[[nodiscard]] std::vector<int> measured_sizes(int batch);
+/// Micro-batch sizes to measure for a batch: powers of two and the batch; from the least on that `samples` allows to the most, each twice
+/// the one before.
+[[nodiscard]] std::vector<int> measured_sizes(int batch, const SampleRange& samples = {});
 
 /// Measures a profile: layer costs at several micro-batch sizes, alone and with the other devices busy, and the costs of links, actions,
 /// steps, optimizer and reduction. Blocks; the calling thread keeps its cores.

@@ -8,6 +8,8 @@
 
 #include <torch/types.h>
 
+#include "profiler/base/sample_range.h"
+
 namespace mptune {
 
 using Tensors = std::vector<at::Tensor>;
@@ -84,6 +86,8 @@ class Layer {
   /// Name of the kind for reports: "Bottleneck", "Linear".
   [[nodiscard]] virtual std::string kind() const = 0;
 
+  /// Samples of a micro-batch that forward() takes: of a program that was exported for a range.
+  [[nodiscard]] virtual SampleRange samples() const { return {}; }
   /// True if samples of one micro-batch influence each other (batch norm).
   [[nodiscard]] virtual bool has_batch_statistics() const { return false; }
   /// Statistics of the last forward that was not a recomputation, one per batch norm in a fixed order; empty without any.

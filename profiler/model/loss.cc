@@ -44,10 +44,20 @@ void check_range(const at::Tensor& target, std::int64_t classes, std::int64_t ig
                 "--loss cross_entropy", "give targets from 0 to " + std::to_string(classes - 1) + ", or the ignore_index");
 }
 
+/// Probabilities of the classes, as mixup and distillation give them.
+at::Tensor cross_entropy_of_probabilities(const at::Tensor& output, const at::Tensor& target, const LossChoice& choice) {
+  if (output.sizes() != target.sizes() || output.dim() < 2)
+    throw Error("a target of probabilities is " + shape_text(target.sizes()) + ", the output " + shape_text(output.sizes()),
+                "--loss cross_entropy", "give a probability for each class, in the output's shape, or class numbers as int64");
+  if (choice.ignore_index != LossChoice{}.ignore_index)
+    throw Error("the target holds probabilities, which no ignore_index leaves out", "--loss " + text_of(choice),
+                "leave ignore_index out, or give class numbers as int64");
+  return at::cross_entropy_loss(output, target.to(type_of_mean(output)), class_weights_for(output, output.size(1), choice.class_weights));
+}
+
 at::Tensor cross_entropy_of(const at::Tensor& output, const at::Tensor& target, const LossChoice& choice) {
   check_target(target, "cross_entropy");
-  if (at::isFloatingType(target.scalar_type()))
-    throw Error("the target holds floating-point numbers", "--loss cross_entropy", "give class numbers as int64, or use --loss mse");
+  if (at::isFloatingType(target.scalar_type())) return cross_entropy_of_probabilities(output, target, choice);
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
   // Language models: (samples, positions, classes).
   const bool positions = output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1);

@@ -17,7 +17,8 @@ namespace mptune {
 class Loss {
  public:
   /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
-  /// A 3-D output is read as the latter if its second size is that of a 2-D target.
+  /// A 3-D output is read as the latter if its second size is that of a 2-D target. A floating-point target holds probabilities of the
+  /// classes, in the output's shape, classes in dimension 1.
   [[nodiscard]] static Loss cross_entropy();
   /// Mean of (output - target)^2.
   [[nodiscard]] static Loss mse();

@@ -124,6 +124,12 @@ std::vector<NamedTensor> Model::buffers() const {
   return buffers_of(layers_);
 }
 
+SampleRange Model::samples() const {
+  SampleRange all;
+  for (const ModelLayer& layer : layers_) all = common_range(all, layer.layer->samples());
+  return all;
+}
+
 void Model::compute_in(Precision precision) {
   for (ModelLayer& layer : layers_) layer.precision = precision;
   loss_ = loss_.computed_in(precision);

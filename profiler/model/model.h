@@ -68,6 +68,8 @@ class Model {
   [[nodiscard]] const Loss& loss() const { return loss_; }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
   [[nodiscard]] int default_batch() const { return default_batch_; }
+  /// Of a micro-batch that all layers take.
+  [[nodiscard]] SampleRange samples() const;
   /// From now on layers and loss compute under autocast to this type, the backward too: parameters and their gradients stay as they are.
   void compute_in(Precision precision);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -133,7 +134,9 @@ struct ExportedProgram {
   std::vector<std::string> input_names;  ///< names of forward's arguments, as far as the file holds them
   std::string torch_version;
   int schema_minor = 0;
-  bool decomposed = false;  ///< exported after run_decompositions(): functional form, not trainable
+  bool decomposed = false;                   ///< exported after run_decompositions(): functional form, not trainable
+  std::string batch_limit{};                 ///< the user's line that limits the batch: "net.py:8, if x.shape[0] < 64:"; "" where unknown
+  std::set<std::string> cumulative_norms{};  ///< modules whose running statistics are the mean over all batches (momentum=None)
 };
 
 /// Calls `visit` with the index of every value in the argument; None has no index.

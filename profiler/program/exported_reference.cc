@@ -4,12 +4,14 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/json_field.h"
+#include "profiler/base/text.h"
 #include "profiler/program/read_graph.h"
 
 namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kMostThreads = 4096;
+constexpr std::size_t kLongestLine = 200;
 
 std::map<std::string, double> norms_of(const JsonField& field) {
   std::map<std::string, double> norms;
@@ -36,6 +38,9 @@ ExportedReference read_reference(const std::string& json, const std::string& whe
   reference.loss_in_program = root.at("loss_in_program").truth();
   reference.gradient_norms = norms_of(root.at("gradient_norms"));
   reference.buffer_norms = norms_of(root.at("buffer_norms"));
+  if (root.has("batch_limit")) reference.batch_limit = one_line(root.at("batch_limit").text()).substr(0, kLongestLine);
+  if (root.has("cumulative_norms"))
+    root.at("cumulative_norms").each([&](const JsonField& norm) { reference.cumulative_norms.insert(norm.text()); });
   return reference;
 }
 

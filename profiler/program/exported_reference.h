@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace mptune::profiler {
@@ -16,6 +17,8 @@ struct ExportedReference {
   bool loss_in_program = false;                  ///< false: the loss is the mean square of the first output
   std::map<std::string, double> gradient_norms;  ///< by parameter name; parameters without a gradient are not listed
   std::map<std::string, double> buffer_norms;    ///< after the step
+  std::string batch_limit = {};                  ///< ExportedProgram::batch_limit
+  std::set<std::string> cumulative_norms = {};   ///< ExportedProgram::cumulative_norms
 };
 
 /// Throws Error: not JSON, another schema, a value missing, of the wrong type or not finite. `where` names the file.

@@ -42,17 +42,39 @@ void read_module(const std::string& stack, ProgramNode& node) {
   node.module_class = last.substr(name + 1);
 }
 
-/// The user's line of Python: the stack's first entry, `File "net.py", line 12, in forward`, and the code in the line below it.
-std::string source_of(const std::string& stack) {
+/// `File "net.py", line 12, in forward` of a stack of Python, and the code in the line below it.
+struct PythonLine {
+  std::string path, number, code;
+};
+
+std::vector<PythonLine> lines_of(const std::string& stack) {
   const std::string file = "File \"", number = "\", line ";
-  const std::size_t start = stack.find(file), line = stack.find(number), end = stack.find('\n');
-  if (start == std::string::npos || line == std::string::npos || end == std::string::npos || line > end) return "";
-  const std::string path = stack.substr(start + file.size(), line - start - file.size());
-  const std::size_t comma = stack.find(',', line + number.size());
-  const std::size_t code = stack.find_first_not_of(" \n", end);
-  std::string text = path.substr(path.rfind('/') + 1) + ":" + stack.substr(line + number.size(), comma - line - number.size());
-  if (code != std::string::npos) text += ", " + stack.substr(code, stack.find('\n', code) - code);
-  return text;
+  std::vector<PythonLine> lines;
+  for (std::size_t start = stack.find(file); start != std::string::npos; start = stack.find(file, start + file.size())) {
+    const std::size_t line = stack.find(number, start), end = stack.find('\n', start);
+    if (line == std::string::npos || end == std::string::npos || line > end) break;
+    const std::size_t comma = stack.find(',', line + number.size());
+    const std::size_t code = stack.find_first_not_of(" \n", end);
+    lines.push_back({stack.substr(start + file.size(), line - start - file.size()),
+                     stack.substr(line + number.size(), comma - line - number.size()),
+                     code == std::string::npos ? "" : stack.substr(code, stack.find('\n', code) - code)});
+  }
+  return lines;
+}
+
+bool is_of_torch(const PythonLine& line) {
+  const auto has = [&](const char* part) { return line.path.find(part) != std::string::npos; };
+  return has("/torch/nn/") || has("/torch/utils/") || has("/torch/_") || has("/torch/functional.py");
+}
+
+/// The user's line: the innermost of the stack that is neither torch's nor the exporter's, which calls the model with its loss.
+std::string source_of(const std::string& stack) {
+  const std::vector<PythonLine> lines = lines_of(stack);
+  if (lines.empty()) return "";
+  const auto is_users = [](const PythonLine& line) { return !is_of_torch(line) && !line.path.ends_with("/mptune_export.py"); };
+  const auto innermost = std::find_if(lines.rbegin(), lines.rend(), is_users);
+  const PythonLine& line = innermost == lines.rend() ? lines.front() : *innermost;
+  return line.path.substr(line.path.rfind('/') + 1) + ":" + line.number + (line.code.empty() ? "" : ", " + line.code);
 }
 
 class GraphReader {

@@ -195,6 +195,7 @@ std::string text_of(const SymbolRange& range) {
 }  // namespace
 
 SizeDemands::SizeDemands(const ExportedProgram& program) : symbols_(program.symbols) {
+  if (!program.batch_limit.empty()) limit_ = " (" + program.batch_limit + ")";
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
     if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
@@ -221,9 +222,13 @@ void SizeDemands::check_ranges(const Input& input, const std::vector<std::int64_
       const std::string what = "dimension " + std::to_string(d) + " of '" + input.name + "' is " + std::to_string(sizes[d]);
       const std::int64_t value = sizes[d] / times;
       if (value < range.least.value_or(value) || value > range.most.value_or(value))
-        throw Error(what + ", the program was exported for " + text_of(range) + (times > 1 ? " times " + std::to_string(times) : ""),
-                    "model",
-                    "choose --batch and micro-batches within that, or export it again with another range: Dim('batch', min=1, max=...)");
+        throw Error(
+            what + ", the program was exported for " + text_of(range) + (times > 1 ? " times " + std::to_string(times) : "") +
+                (d == 0 ? limit_ : ""),
+            "model",
+            limit_.empty() || d > 0
+                ? "choose --batch and micro-batches within that, or export it again with another range: Dim('batch', min=1, max=...)"
+                : "choose --batch and micro-batches within that, or change that line and export the model again");
       const auto [known, fresh] = symbols.emplace(symbol, value);
       if (value * times != sizes[d] || (!fresh && known->second != value))
         throw Error(

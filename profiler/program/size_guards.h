@@ -53,6 +53,7 @@ class SizeDemands {
   std::map<std::string, SymbolRange> symbols_;
   std::vector<Guard> guards_;
   std::vector<std::string> unchecked_;
+  std::string limit_;  ///< " (net.py:8, if x.shape[0] < 64:)"; "" where the line that limits the batch is not known
 };
 
 }  // namespace mptune::profiler

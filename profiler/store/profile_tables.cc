@@ -58,13 +58,13 @@ void write_head(SQLite::Database& database, const Profile& profile) {
 }
 
 void write_layers(SQLite::Database& database, const Profile& profile) {
-  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Insert module(database, "INSERT INTO MPTUNE_MODULE VALUES (?, ?, ?)");
   int row = 0;
   int module_row = 0;
   for (const ProfileLayer& l : profile.layers) {
     layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics, l.unsplit_bytes, l.unsplit_share,
-          l.written_buffer, l.parameter_tensors);
+          l.written_buffer, l.parameter_tensors, l.samples.least, l.samples.most);
     for (const std::string& name : l.modules) module(module_row++, row, name);
     ++row;
   }
@@ -195,9 +195,11 @@ void read_layers(SQLite::Database& database, Profile& profile) {
   const bool unsplit = has_column(database, "MPTUNE_LAYER", "unsplit_bytes");
   const bool written = has_column(database, "MPTUNE_LAYER", "written_buffer");
   const bool tensors = has_column(database, "MPTUNE_LAYER", "parameter_tensors");
+  const bool range = has_column(database, "MPTUNE_LAYER", "most_samples");
   Rows layer(database, std::string("SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics, ") +
                            (unsplit ? "unsplit_bytes, unsplit_share" : "0, 0.0") + (written ? ", written_buffer" : ", ''") +
-                           (tensors ? ", parameter_tensors" : ", 0") + " FROM MPTUNE_LAYER ORDER BY layer");
+                           (tensors ? ", parameter_tensors" : ", 0") + (range ? ", least_samples, most_samples" : ", 1, 0") +
+                           " FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
     require_below_limit(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
@@ -210,7 +212,9 @@ void read_layers(SQLite::Database& database, Profile& profile) {
                               .unsplit_bytes = count(layer, 6, "the size of what a layer's backward does not split"),
                               .unsplit_share = quantity(layer, 7, "the share that a layer's backward does not split", 1),
                               .written_buffer = layer.text(8),
-                              .parameter_tensors = static_cast<int>(count(layer, 9, "a layer's number of parameters", kMostSamples))});
+                              .parameter_tensors = static_cast<int>(count(layer, 9, "a layer's number of parameters", kMostSamples)),
+                              .samples = {static_cast<int>(count(layer, 10, "the samples that a layer takes", kMostSamples)),
+                                          static_cast<int>(count(layer, 11, "the samples that a layer takes", kMostSamples))}});
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));

@@ -7,6 +7,7 @@
 
 #include "profiler/base/memory_format.h"
 #include "profiler/base/precision.h"
+#include "profiler/base/sample_range.h"
 #include "profiler/statistics/samples.h"
 #include "profiler/trace/network.h"
 
@@ -109,6 +110,7 @@ struct ProfileLayer {
   double unsplit_share = 0;        ///< of its weights of two and more dimensions, by bytes, those among them
   std::string written_buffer{};    ///< one that its forward writes, once a micro-batch; "": none
   int parameter_tensors = 0;       ///< how many parameters it has, as tensors; 0: none, or unknown
+  SampleRange samples{};           ///< of a micro-batch that it takes
   bool operator==(const ProfileLayer&) const = default;
 };
 

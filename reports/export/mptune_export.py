@@ -23,6 +23,9 @@ training mode, with `threads` threads, after torch.manual_seed(`seed`).
     gradient_norms      {parameter: 2-norm of its gradient}, without parameters that have none; tied ones under each of their names
     buffer_norms        {buffer: 2-norm after the step}, tied ones likewise, those that state_dict() leaves out included
 
+    batch_limit         the model's line that limits the batch, "net.py:8, if x.shape[0] < 64:"; absent where nothing does
+    cumulative_norms    names of batch norms with momentum=None: the program has the momentum of their next batch
+
 Norms that are not finite, such as that of a mask of -inf, are left out.
 """
 from __future__ import annotations
@@ -33,6 +36,7 @@ import dataclasses
 import inspect
 import io
 import json
+import linecache
 import logging
 import math
 import os
@@ -46,6 +50,9 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
 from torch.export import Dim
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointFunction
 
@@ -58,6 +65,7 @@ _SCHEMA = "mptune.export/1"
 _SEED = 20_240_607
 _THREADS = 1
 _TOLERANCE = 1e-5
+_TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 # Part of a message of torch.export -> what to change in the model.
 _BRANCH = "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"
@@ -92,6 +100,21 @@ class _Step:
     reentrant: bool = False  # used the reentrant torch.utils.checkpoint, whose gradients export loses
 
 
+@dataclasses.dataclass
+class _Range:
+    """How many samples a program takes at once, and the model's line that says so."""
+
+    least: int
+    most: Optional[int]
+    line: str
+
+    def takes_all(self) -> bool:
+        return self.least == 1 and self.most is None
+
+    def __str__(self) -> str:
+        return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
+
+
 def export(
     model: torch.nn.Module,
     example_inputs: Sequence[Any],
@@ -106,6 +129,7 @@ def export(
     of `output`, if all of them have samples in dimension 0. Without, the program returns what forward returns, and the loss is chosen by
     mptune's --loss; a model that returns a scalar first has its loss in the program.
     A model in evaluation mode is exported in training mode. A model in training mode is exported as it is: parts in eval() stay frozen.
+    Warns where a line of the model limits the number of samples: the program then takes those that the example's branch takes.
     Raises ExportError; then no file is written.
     """
     _check_arguments(model, example_inputs)
@@ -114,15 +138,22 @@ def export(
     _check_path(file)
     _check_model(model)
     samples = _samples_of((inputs, kwargs))
-    with _training(model), _recipes(model):
+    with _training(model), _recipes(model), _next_momentum(model) as cumulative:
         subject = _with_loss(model, loss, inputs, kwargs) if loss is not None else copy.copy(model)
         reference = _eager_step(subject, inputs, kwargs)
         if loss is not None:
             _check_loss(model, loss, inputs, kwargs, samples)
-        program = _export(subject, inputs, kwargs, samples)
+        program, limit = _export(subject, inputs, kwargs, samples)
         _check_operators(program)
         _check_program(program, reference, inputs, kwargs)
-    _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device), allow_nan=False)})
+    about = _about(reference, samples, _tensors((inputs, kwargs))[0].device)
+    if limit is not None:
+        about["batch_limit"] = limit.line
+    if cumulative:
+        about["cumulative_norms"] = cumulative
+    _save(program, file, {"mptune.json": json.dumps(about, allow_nan=False)})
+    if limit is not None:
+        warnings.warn(f"{file} takes {limit} samples at once: {limit.line}", stacklevel=2)
     return program
 
 
@@ -187,6 +218,7 @@ def _recipes(model: torch.nn.Module) -> Iterator[None]:
     ours = [module for module in model.modules() if type(module).__module__.startswith("transformers.models.")]
     _check_random_layers([module for module in ours if module.training])
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_SoftTargets())
         for name in {type(module).__module__ for module in ours}:
             stack.enter_context(_replaced(sys.modules[name], torch=_Torch()))
         masks = sys.modules.get("transformers.masking_utils")
@@ -197,6 +229,52 @@ def _recipes(model: torch.nn.Module) -> Iterator[None]:
             plain = types.SimpleNamespace(apply=bloom.bloom_gelu_forward)  # type: ignore[union-attr]
             stack.enter_context(_replaced(bloom, GeLUFunction=plain))
         yield
+
+
+class _SoftTargets(TorchFunctionMode):  # type: ignore[misc]
+    """The cross entropy with probabilities as targets divides by the number of samples of the example, which export would freeze."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is not functional.cross_entropy:
+            return function(*args, **kwargs)
+        given = inspect.signature(function).bind(*args, **kwargs)
+        given.apply_defaults()
+        values = given.arguments
+        old_reduction = values["size_average"] is not None or values["reduce"] is not None
+        if not values["target"].is_floating_point() or old_reduction or values["input"].dim() < 2:
+            return function(*args, **kwargs)
+        return _soft_cross_entropy(values["input"], values["target"], values["weight"], values["reduction"], values["label_smoothing"])
+
+
+def _soft_cross_entropy(
+    output: torch.Tensor, target: torch.Tensor, weight: Optional[torch.Tensor], reduction: str, smoothing: float
+) -> torch.Tensor:
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / output.shape[1]
+    terms = functional.log_softmax(output, 1) * target
+    if weight is not None:
+        terms = terms * weight.view([-1 if dimension == 1 else 1 for dimension in range(output.dim())])
+    losses = -terms.sum(1)
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+@contextlib.contextmanager
+def _next_momentum(model: torch.nn.Module) -> Iterator[list[str]]:
+    """Yields the names of batch norms with momentum=None. They take the mean over all batches, by a momentum of 1 / batches, which depends on
+    the value of a tensor: until the end they have the momentum of their next batch."""
+    norms = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm) and module.momentum is None and module.training and module.num_batches_tracked is not None
+    }
+    for norm in norms.values():
+        norm.momentum = 1.0 / (int(norm.num_batches_tracked) + 1)
+    try:
+        yield sorted(norms)
+    finally:
+        for norm in norms.values():
+            norm.momentum = None
 
 
 def _check_random_layers(modules: list[torch.nn.Module]) -> None:
@@ -454,9 +532,52 @@ def _check_outputs(outputs: Any) -> None:
     raise ExportError("an output that can't be saved", type(outputs).__name__, remedy)
 
 
-def _export(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int) -> torch.export.ExportedProgram:
-    batch = Dim("batch", min=1)
+def _export(
+    model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int
+) -> tuple[torch.export.ExportedProgram, Optional[_Range]]:
+    """The program, and the range of samples that it takes where the model limits it."""
+    limit = None
+    try:
+        return _traced(model, inputs, kwargs, samples, Dim("batch", min=1)), None
+    except Exception as error:  # whatever the model's own code raises under export
+        if "Constraints violated" in str(error):
+            limit = _limit_of(model, inputs, kwargs, samples)
+        if limit is None or limit.takes_all():
+            raise _explained(error, limit.line if limit else "") from error
+    try:
+        return _traced(model, inputs, kwargs, samples, Dim("batch", min=limit.least, max=limit.most)), limit
+    except Exception as error:
+        raise _explained(error, limit.line) from error
 
+
+def _limit_of(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int) -> Optional[_Range]:
+    """The range that torch finds by itself; None where it finds none."""
+    inputs, kwargs = _detached((inputs, kwargs))  # torch marks them
+    try:
+        program = _traced(model, inputs, kwargs, samples, Dim.DYNAMIC)
+        node = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name in program.graph_signature.user_inputs)
+        size = node.meta["val"].shape[0].node
+        bounds = program.range_constraints[size.expr]
+    except Exception:  # another reason than a range
+        return None
+    # A dynamic size is taken for two at least, whatever the model does.
+    least = int(bounds.lower) if bounds.lower > 2 else 1
+    most = int(bounds.upper) if bounds.upper < sys.maxsize // 2 else None
+    return _Range(least, most, _line_of_guard(size))
+
+
+def _line_of_guard(size: Any) -> str:
+    """The line of the model that compares the number of samples, as "net.py:8, if x.shape[0] < 64:"."""
+    with contextlib.suppress(AttributeError):  # ours to read, torch's to change
+        for guard in size.shape_env.guards:
+            place = guard.sloc.framework_loc
+            if size.expr in guard.expr.free_symbols and place is not None and not place.filename.startswith(_TORCH_FOLDER):
+                text = linecache.getline(place.filename, place.lineno).strip()
+                return f"{os.path.basename(place.filename)}:{place.lineno}, {text}"
+    return "a line of the model that torch does not name"
+
+
+def _traced(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int, batch: Any) -> torch.export.ExportedProgram:
     def dimensions_of(leaf: Any) -> Optional[dict[int, Any]]:
         has_samples = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples
         return {0: batch} if has_samples else None
@@ -464,11 +585,8 @@ def _export(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samp
     # Export takes the dimensions in the structure that the arguments have once they are bound to forward's names.
     arguments = inspect.signature(model.forward).bind(*inputs, **kwargs).arguments
     shapes = pytree.tree_map(dimensions_of, dict(arguments))
-    try:
-        with _quiet():
-            return torch.export.export(model, inputs, kwargs=kwargs or None, dynamic_shapes=shapes, strict=False)
-    except Exception as error:  # whatever the model's own code raises under export
-        raise _explained(error) from error
+    with _quiet():
+        return torch.export.export(model, inputs, kwargs=kwargs or None, dynamic_shapes=shapes, strict=False)
 
 
 @contextlib.contextmanager
@@ -490,20 +608,21 @@ def _where(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     details = [line[2:] for line in lines[1:] if line.startswith("- ")][:1]
     place = ""
-    torch_folder = os.path.dirname(torch.__file__) + os.sep
     for frame, line in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_filename
-        if name != __file__ and not name.startswith(torch_folder) and os.path.exists(name):
+        if name != __file__ and not name.startswith(_TORCH_FOLDER) and os.path.exists(name):
             place = f" ({os.path.basename(name)}:{line} in {frame.f_code.co_name})"
     return ": ".join([lines[0].split(" For more information")[0], *details])[:400] + place
 
 
-def _explained(error: Exception) -> ExportError:
+def _explained(error: Exception, line: str = "") -> ExportError:
+    """`line`: of the model, where the error does not say it."""
+    where = _where(error) + (f" ({line})" if line else "")
     for sign, remedy in _HINTS:
         if sign in str(error):
-            return ExportError("the model can't be exported", _where(error), remedy)
+            return ExportError("the model can't be exported", where, remedy)
     remedy = "change that line of the model; torch.export.draft_export(...) shows all of them"
-    return ExportError("the model can't be exported", _where(error), remedy)
+    return ExportError("the model can't be exported", where, remedy)
 
 
 def _check_operators(program: torch.export.ExportedProgram) -> None:

@@ -46,7 +46,7 @@ def fail(what, where, remedy, exit_code, outcome=None):
 def model(setup):
     layers = [
         {"name": f"block{i}", "kind": "Linear", "modules": [f"net.block{i}"], "parameters": 100, "parameters_bytes": 400, "buffers_bytes": 0,
-         "batch_statistics": False}
+         "batch_statistics": False, "least_samples": 1, "most_samples": 0}
         for i in range(6)
     ]
     shape = setup["input"] or "8:float32"
@@ -182,7 +182,7 @@ if MODE == "raw-reply":
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=18, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=19, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]

@@ -60,7 +60,8 @@ MPTUNE_FIELDS(Interrupted, (void)f; (void)v;)
 MPTUNE_FIELDS(Environment, f("reason", v.reason);)
 MPTUNE_FIELDS(Fingerprint, f("model", v.model); f("input", v.input); f("devices", v.devices); f("libtorch", v.libtorch); f("cuda", v.cuda);)
 MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v.modules); f("parameters", v.parameters);
-              f("parameters_bytes", v.parameters_bytes); f("buffers_bytes", v.buffers_bytes); f("batch_statistics", v.batch_statistics);)
+              f("parameters_bytes", v.parameters_bytes); f("buffers_bytes", v.buffers_bytes); f("batch_statistics", v.batch_statistics);
+              f("least_samples", v.samples.least); f("most_samples", v.samples.most);)
 
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
 MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);

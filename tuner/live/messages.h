@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 18;
+inline constexpr int kProtocolVersion = 19;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 

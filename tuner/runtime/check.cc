@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -149,6 +150,51 @@ CheckPart pieces_part() {
           .remedy = "let layers share nothing but the tensors that they hand on and their parameters; if they do not, report this model"};
 }
 
+constexpr const char* kWithWholeBatch = " with the whole batch: loss, gradients";
+constexpr const char* kSamplesAlone = "let each sample be computed by itself, and the loss be a mean over the samples";
+constexpr const char* kSamplesAloneOrNamedLoss =
+    "let each sample be computed by itself, and the loss be a mean over the samples; where it is a mean over what counts (padding, class "
+    "weights), leave it out of the program and give --loss cross_entropy:ignore_index=..:weight=..";
+constexpr int kMostAlone = 8;     // samples that are each run alone
+constexpr int kAloneOfLarge = 4;  // of a larger batch, whose other samples are run together
+
+bool loss_is_of_the_model(const Model& model) {
+  return !model.loss().choice();
+}
+
+/// Further ways to split the batch. Samples that influence each other may do so equally in micro-batches of one size: routing that happens
+/// to be as balanced in every half as in the whole. So samples run alone, and in parts of unequal size.
+std::vector<std::vector<int>> further_splits(const std::vector<int>& asked, const SampleRange& samples) {
+  const int batch = std::accumulate(asked.begin(), asked.end(), 0);
+  std::vector<std::vector<int>> splits;
+  if (batch <= kMostAlone) {
+    splits.emplace_back(as_index(batch), 1);
+    splits.push_back({1, batch - 1});
+  } else {
+    splits.emplace_back(as_index(kAloneOfLarge), 1).push_back(batch - kAloneOfLarge);
+  }
+  if (samples.least > 1 && batch > samples.least) splits.push_back({samples.least, batch - samples.least});
+  const auto is_taken = [&](int size) { return size >= samples.least && (samples.most == 0 || size <= samples.most); };
+  std::erase_if(splits, [&](const std::vector<int>& split) { return split == asked || !std::ranges::all_of(split, is_taken); });
+  const auto again = std::ranges::unique(splits);
+  splits.erase(again.begin(), again.end());
+  return splits;
+}
+
+/// One part of two comparisons that both agree.
+CheckPart joined(CheckPart all, CheckPart more) {
+  if (more.difference) return more;
+  const std::string end = kWithWholeBatch;
+  all.compared.replace(all.compared.size() - end.size(), end.size(), "; " + more.compared);
+  all.tensors += more.tensors;
+  all.bit_equal += more.bit_equal;
+  if (more.largest > all.largest) {
+    all.largest = more.largest;
+    all.largest_at = std::move(more.largest_at);
+  }
+  return all;
+}
+
 }  // namespace
 
 ModelCheck::ModelCheck(const Model& model, Batch batch, std::uint64_t seed) : model_(model), batch_(std::move(batch)), seed_(seed) {}
@@ -252,8 +298,8 @@ std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::v
 }
 
 CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
-  CheckPart about{.name = "microbatches", .compared = sizes_text(sizes) + " with the whole batch: loss, gradients"};
-  about.remedy = "let each sample be computed by itself, and the loss be a mean over the samples";
+  CheckPart about{.name = "microbatches", .compared = sizes_text(sizes) + kWithWholeBatch};
+  about.remedy = loss_is_of_the_model(model_) ? kSamplesAloneOrNamedLoss : kSamplesAlone;
   if (sizes.size() == 1) {
     about.left_out = "there is one micro-batch; give --batch and --microbatches";
     return about;
@@ -264,6 +310,22 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
     return about;
   }
   about.tolerance = tolerance_of(model_, whole().outputs);
+  CheckPart all = microbatches_of(sizes, about);
+  for (const std::vector<int>& further : further_splits(sizes, model_.samples())) {
+    if (all.difference) break;
+    try {
+      all = joined(std::move(all), microbatches_of(further, about));
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error&) {
+      continue;  // a layer that fails on so few samples: no plan has such micro-batches
+    }
+  }
+  return all;
+}
+
+CheckPart ModelCheck::microbatches_of(const std::vector<int>& sizes, CheckPart about) {
+  about.compared = sizes_text(sizes) + kWithWholeBatch;
   const StepRecord sum = whole_step(model_, batch_, sizes, seed_);
   ComparedTensors compared(about);
   compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);

@@ -24,7 +24,8 @@ class ModelCheck {
   /// "again": runs each layer twice on the same input; recomputation needs equal outputs. "pieces": compares every layer, run as a piece of
   /// its own, with the whole model.
   [[nodiscard]] std::vector<CheckPart> pieces();
-  /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch. Left out where batch norms couple samples.
+  /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch, then those over samples alone and over parts
+  /// of unequal size, as far as the model takes them. Ends at the first that differs. Left out where batch norms couple samples.
   [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes);
   /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
   /// micro-batches.
@@ -38,6 +39,7 @@ class ModelCheck {
   [[nodiscard]] std::optional<profiler::ExportedRange> range_of(int layer) const;
   void name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const;
   void name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const;
+  [[nodiscard]] CheckPart microbatches_of(const std::vector<int>& sizes, CheckPart about);
   [[nodiscard]] std::optional<CheckDifference> first_layer_that_couples(const std::vector<int>& sizes, double tolerance);
 
   const Model& model_;

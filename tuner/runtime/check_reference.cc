@@ -141,12 +141,12 @@ CheckPart about_reference(const profiler::ExportedReference& reference) {
 CheckPart check_reference(const std::string& path) {
   const profiler::ExportedArchive archive = profiler::read_exported_archive(path);
   CheckPart left_out{.name = "reference", .compared = "the program in one piece with PyTorch at export"};
-  if (archive.reference.empty()) left_out.left_out = "the file has no reference: export it with mptune_export.py";
-  if (!archive.reference.empty() && archive.sample_inputs.empty()) left_out.left_out = "the file has no sample inputs";
+  if (!archive.reference) left_out.left_out = "the file has no reference: export it with mptune_export.py";
+  if (archive.reference && archive.sample_inputs.empty()) left_out.left_out = "the file has no sample inputs";
   if (archive.without_weights) left_out.left_out = "the file has no weights";
   if (!left_out.left_out.empty()) return left_out;
 
-  const profiler::ExportedReference reference = profiler::read_reference(archive.reference, path);
+  const profiler::ExportedReference& reference = *archive.reference;
   if (reference.device != "cpu") {
     left_out.left_out = "the reference was taken on a device of kind " + reference.device + ", which draws and rounds otherwise";
     return left_out;

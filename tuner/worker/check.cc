@@ -16,7 +16,9 @@ constexpr int kSamples = 4;  // enough for two micro-batches in which batch norm
 
 int samples_to_check(const CheckRequest& request, const Model& model) {
   if (request.plan) return request.plan->global_batch_size();
-  return request.setup.batch > 0 ? request.setup.batch : std::min(kSamples, model.default_batch());
+  if (request.setup.batch > 0) return request.setup.batch;
+  const int least = model.samples().least;
+  return std::max(std::min(kSamples, model.default_batch()), least > 1 ? 2 * least : 1);
 }
 
 Batch batch_to_check(const CheckRequest& request, const Model& model) {
@@ -31,9 +33,15 @@ Batch batch_to_check(const CheckRequest& request, const Model& model) {
   return samples_of(given, 0, std::min<std::int64_t>(held, samples));
 }
 
-std::vector<int> sizes_to_check(const CheckRequest& request, int samples) {
-  if (request.plan) return request.plan->microbatch_sizes;
-  if (samples < 2) return {samples};
+/// The samples that the model takes at once: the first of the batch.
+Batch taken_at_once(const Batch& batch, const SampleRange& range) {
+  const std::int64_t samples = batch.inputs.at(0).size(0);
+  return range.most == 0 || samples <= range.most ? batch : samples_of(batch, 0, range.most);
+}
+
+std::vector<int> sizes_to_check(const CheckRequest& request, int samples, const SampleRange& range) {
+  if (request.plan && request.plan->global_batch_size() == samples) return request.plan->microbatch_sizes;
+  if (samples < 2 || samples / 2 < range.least) return {samples};
   return {samples - samples / 2, samples / 2};
 }
 
@@ -92,9 +100,10 @@ void check(const CheckRequest& request, const Replies& reply) {
   const TrainingSetup& setup = request.setup;
   const Model model = real_model(setup);
   const Batch batch = batch_to_check(request, model);
-  const auto samples = static_cast<int>(batch.inputs.at(0).size(0));
-  const std::vector<int> sizes = sizes_to_check(request, samples);
-  ModelCheck checked(model, batch, setup.seed);
+  const Batch at_once = taken_at_once(batch, model.samples());
+  const auto samples = static_cast<int>(at_once.inputs.at(0).size(0));
+  const std::vector<int> sizes = sizes_to_check(request, samples, model.samples());
+  ModelCheck checked(model, at_once, setup.seed);
   Parts parts(request, reply, kParts);
   parts.result.samples = samples;
   parts.result.microbatch_sizes = sizes;
@@ -103,7 +112,7 @@ void check(const CheckRequest& request, const Replies& reply) {
               [&] { return std::vector{check_reference(parse_model_text(setup.model).name)}; });
   parts.add({"again", "pieces"}, "every layer as a piece", [&] { return checked.pieces(); });
   parts.add({"microbatches"}, "micro-batches", [&] { return std::vector{checked.microbatches(sizes)}; });
-  if (request.plan) parts.add({"plan"}, "the plan", [&] { return std::vector{checked.plan(*request.plan)}; });
+  if (request.plan) parts.add({"plan"}, "the plan", [&] { return std::vector{ModelCheck(model, batch, setup.seed).plan(*request.plan)}; });
   if (setup.precision != Precision::float32) parts.add({"precision"}, "the precision", [&] { return std::vector{checked.precision()}; });
   reply(Checked{parts.result});
 }

@@ -103,5 +103,62 @@ TEST(ChangedNumerics, CountsLayersAndTheSmallestMicrobatch) {
   EXPECT_EQ(changed->batch, 7);
 }
 
+/// Sizes of micro-batches of all plans that the search finds, and of the baselines.
+std::vector<int> sizes_of(const SearchSpace& space, const Profile& profile) {
+  std::vector<int> sizes;
+  const auto add = [&](const Plan& plan) { sizes.insert(sizes.end(), plan.microbatch_sizes.begin(), plan.microbatch_sizes.end()); };
+  for (const Candidate& candidate : search_plans(space, profile).ranked) add(candidate.plan);
+  for (const NamedPlan& baseline : baseline_plans(space, static_cast<int>(profile.layers.size()))) add(baseline.plan);
+  return sizes;
+}
+
+TEST(SuitedSpace, MicrobatchesAreAsLargeAsAllLayersTakeThem) {
+  for (const auto& [least, most] :
+       {std::pair{1, 3}, std::pair{2, 0}, std::pair{2, 5}, std::pair{8, 8}, std::pair{1, 1}, std::pair{3, 64}}) {
+    Profile profile = profile_of(Has::nothing);
+    profile.layers[1].samples.least = least;
+    profile.layers[4].samples.most = most;
+    const SearchSpace space = suited_space(space_of(false), profile.layers);
+    const std::vector<int> sizes = sizes_of(space, profile);
+    ASSERT_FALSE(sizes.empty());
+    EXPECT_GE(std::ranges::min(sizes), least);
+    EXPECT_LE(std::ranges::max(sizes), most > 0 ? most : 8);
+    const std::vector<NamedPlan> baselines = baseline_plans(space, static_cast<int>(profile.layers.size()));
+    EXPECT_EQ(baselines.front().plan.num_microbatches(), most == 0 ? 1 : (8 + most - 1) / most) << "as few as one device can";
+  }
+}
+
+TEST(SuitedSpace, OfSizesThatNoSplitHasTheRemedyIsNamed) {
+  const auto refusal = [](const SampleRange& samples, const std::vector<int>& counts) {
+    Profile profile = profile_of(Has::nothing);
+    profile.layers[0].samples = samples;
+    SearchSpace space = space_of(false);
+    space.microbatch_counts = counts;
+    const Error error = testing::error_of([&] { (void)suited_space(space, profile.layers); });
+    return error.where() + ": " + error.problem() + "; " + error.remedy();
+  };
+  EXPECT_EQ(refusal({1, 3}, {2}), "--microbatches: the model takes micro-batches of 1 to 3 samples; give --microbatches from 3 to 8");
+  EXPECT_EQ(refusal({8, 0}, {2}), "--microbatches: the model takes micro-batches of at least 8 samples; give --microbatches 1");
+  EXPECT_EQ(refusal({6, 7}, {}),
+            "--batch: the model takes micro-batches of 6 to 7 samples, which a batch of 8 can't be split into; give a multiple of 7");
+  EXPECT_EQ(refusal({16, 0}, {}),
+            "--batch: the model takes micro-batches of at least 16 samples, which a batch of 8 can't be split into; give at least 16");
+}
+
+/// Against all splits.
+TEST(AllowedCounts, AreThoseOfWhichEverySizeIsAllowed) {
+  for (int batch = 1; batch <= 24; ++batch)
+    for (int least = 1; least <= 6; ++least)
+      for (int most = 0; most <= 12; ++most) {
+        if (most > 0 && most < least) continue;
+        const auto [fewest, largest] = allowed_counts({least, most}, batch);
+        for (int count = 1; count <= batch; ++count) {
+          const std::vector<int> sizes = split_evenly(batch, count);
+          const bool allowed = sizes.back() >= least && (most == 0 || sizes.front() <= most);
+          EXPECT_EQ(allowed, fewest <= count && count <= largest) << batch << " " << count << " " << least << " " << most;
+        }
+      }
+}
+
 }  // namespace
 }  // namespace mptune::planner

@@ -134,7 +134,7 @@ TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
   ASSERT_EQ(archive.sample_inputs.size(), 2U);
   EXPECT_EQ(archive.sample_inputs[0].sizes(), (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(archive.sample_inputs[1].scalar_type(), at::kLong);
-  EXPECT_EQ(archive.reference, "");
+  EXPECT_FALSE(archive.reference);
 }
 
 TEST(ExportedModel, InputsAreNamedAndDescribed) {

@@ -27,6 +27,9 @@ TEST(MeasuredSizes, ArePowersOfTwoAndTheBatch) {
   EXPECT_EQ(profiler::measured_sizes(1), (std::vector<int>{1}));
   EXPECT_EQ(profiler::measured_sizes(4), (std::vector<int>{1, 2, 4}));
   EXPECT_EQ(profiler::measured_sizes(6), (std::vector<int>{1, 2, 4, 6}));
+  EXPECT_EQ(profiler::measured_sizes(64, {1, 15}), (std::vector<int>{1, 2, 4, 8, 15}));
+  EXPECT_EQ(profiler::measured_sizes(20, {3, 0}), (std::vector<int>{3, 6, 12, 20}));
+  EXPECT_EQ(profiler::measured_sizes(8, {2, 64}), (std::vector<int>{2, 4, 8}));
 }
 
 void expect_split_memory(const LayerCost& cost, const std::string& what) {

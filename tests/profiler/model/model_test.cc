@@ -58,7 +58,27 @@ TEST(Losses, AreMeansOverSamples) {
   EXPECT_THROW((void)Loss::cross_entropy()({output}, {}), Error);
   EXPECT_EQ(testing::error_of([&] { (void)Loss::cross_entropy()({output}, labels + 7); }).problem(),
             "a target is 7, the model has 3 classes");
-  EXPECT_THROW((void)Loss::cross_entropy()({output}, output), Error);
+  EXPECT_THROW((void)Loss::cross_entropy()({output}, output.select(1, 0)), Error) << "neither classes nor their probabilities";
+}
+
+TEST(Losses, OfProbabilitiesAreTheirFormula) {
+  at::manual_seed(3);
+  const at::Tensor output = at::randn({4, 3, 2}), target = at::rand({4, 3, 2});
+  const auto expected = [&](const at::Tensor& weights) {
+    return -(at::log_softmax(output, 1) * target * weights.view({1, 3, 1})).sum().item<double>() / 8;
+  };
+  EXPECT_NEAR(Loss::cross_entropy()({output}, target).item<double>(), expected(at::ones({3})), 1e-6);
+  const at::Tensor weights = at::tensor({1.0F, 0.5F, 2.0F});
+  EXPECT_NEAR(Loss::from_name("cross_entropy:weight=1,0.5,2")({output}, target).item<double>(), expected(weights), 1e-6);
+  EXPECT_EQ(Loss::cross_entropy()({output}, target.to(at::kDouble)).scalar_type(), at::kFloat);
+  // Parts weigh what their samples do.
+  const std::vector<double> shares = Loss::cross_entropy().weights_of_parts(target, {1, 3});
+  double sum = 0;
+  for (const auto& [part, first, count] : {std::tuple(0U, 0, 1), std::tuple(1U, 1, 3)})
+    sum += shares[part] * Loss::cross_entropy()({output.narrow(0, first, count)}, target.narrow(0, first, count)).item<double>();
+  EXPECT_NEAR(sum, expected(at::ones({3})), 1e-6);
+  EXPECT_THROW((void)Loss::from_name("cross_entropy:ignore_index=0")({output}, target), Error);
+  EXPECT_THROW((void)Loss::cross_entropy()({output}, target.narrow(1, 0, 2)), Error);
 }
 
 }  // namespace

@@ -73,6 +73,18 @@ TEST(ReadProgram, KeepsWhatTheFileSays) {
   EXPECT_EQ(node.module, "fc");
   EXPECT_EQ(node.module_class, "torch.nn.modules.linear.Linear");
   EXPECT_EQ(node.source, "net.py:12, return self.fc(x)");
+  const auto source_of = [](const std::string& stack) {
+    json document = small_program();
+    document["graph_module"]["graph"]["nodes"][0]["metadata"]["stack_trace"] = stack;
+    return read_program(document.dump(), "net.pt2").graph.nodes[0].source;
+  };
+  const std::string exporter = "File \"/env/mptune/mptune_export.py\", line 325, in forward\n    value = loss(output)";
+  const std::string torch = "\n  File \"/env/torch/nn/modules/linear.py\", line 134, in forward\n    return F.linear(x)";
+  EXPECT_EQ(source_of(exporter + "\n  File \"/me/net.py\", line 7, in forward\n    x = self.block(x)" +
+                      "\n  File \"/me/block.py\", line 3, in forward\n    return self.fc(x)" + torch),
+            "block.py:3, return self.fc(x)");
+  EXPECT_EQ(source_of(exporter), "mptune_export.py:325, value = loss(output)") << "a loss has no line of its own";
+  EXPECT_EQ(source_of("no stack"), "");
   EXPECT_EQ(node.inputs[1].name, "weight");
   EXPECT_EQ(std::get<ProgramValue>(node.inputs[1].argument).index, 0);
   EXPECT_EQ(program.graph.values[2].name, "y");

@@ -90,6 +90,9 @@ TEST(SizeDemands, RangesAndGuardsAreNamedWithTheSizes) {
   EXPECT_NE(guard.find("L['x'].size()[0] != 5, but x is 5x4, y is 10"), std::string::npos) << guard;
   program.symbols["s1"].most.reset();
   EXPECT_NE(refusal(SizeDemands(program), {{1, 4}, {2}}).find("at least 2"), std::string::npos);
+  program.batch_limit = "net.py:8, if x.shape[0] < 64:";
+  EXPECT_EQ(refusal(SizeDemands(program), {{1, 4}, {2}}),
+            "model: dimension 0 of 'x' is 1, the program was exported for at least 2 (net.py:8, if x.shape[0] < 64:)");
 }
 
 }  // namespace

@@ -236,7 +236,7 @@ TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
     return std::string("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ").append(most).append(") INSERT INTO ");
   };
   const auto layers = [&](const char* most) {
-    return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0, '', 0 FROM n; ");
+    return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0, '', 0, 1, 0 FROM n; ");
   };
   const auto classes = [&](const char* most) {
     return numbers(most).append(

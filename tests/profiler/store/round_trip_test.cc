@@ -248,6 +248,17 @@ TEST_F(RoundTrip, ReadsProfilesWithoutWrittenBuffers) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesWithoutRangesOfSamples) {
+  Profile profile = testing::hand_profile();
+  profile.layers[0].samples = {2, 63};
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec("ALTER TABLE MPTUNE_LAYER DROP COLUMN least_samples; ALTER TABLE MPTUNE_LAYER DROP COLUMN most_samples");
+  profile.layers[0].samples = {};
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesWithoutTiedParameters) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});

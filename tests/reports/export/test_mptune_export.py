@@ -158,6 +158,49 @@ class GoodExports(ExportTest):
         _, reference = self.exported(model, self.x)
         self.assertEqual(reference["buffer_norms"]["norm.num_batches_tracked"], 0)
 
+    def test_a_line_that_limits_the_batch_is_named(self):
+        class Limited(nn.Module):
+            def __init__(self, samples):
+                super().__init__()
+                self.first, self.samples = nn.Linear(4, 4), samples
+
+            def forward(self, x):
+                x = self.first(x)
+                if x.shape[0] >= self.samples:  # as diffusers' Upsample2D
+                    x = x.contiguous()
+                return x
+
+        for samples, takes, few in ((64, "1 to 63", 1), (3, "at least 3", 3)):
+            with self.assertWarnsRegex(UserWarning, f"net.pt2 takes {takes} samples at once: test_mptune_export.py:[0-9]+, if x.shape"):
+                program, reference = self.exported(Limited(samples), self.x)
+            self.assertRegex(reference["batch_limit"], r"^test_mptune_export.py:\d+, if x.shape\[0\] >= self.samples:")
+            self.assertEqual(program.module()(torch.randn(few, 4)).shape, (few, 4))
+
+    def test_probabilities_as_targets(self):
+        model, target = Net(), torch.rand(5, 4)
+        model.drop.p = 0.0
+        weight = torch.tensor([1.0, 2.0, 0.5, 1.0])
+        losses = (functional.cross_entropy, nn.CrossEntropyLoss(label_smoothing=0.1, weight=weight), nn.CrossEntropyLoss(weight=weight))
+        for loss in losses:
+            program, reference = self.exported(model, self.x, target, loss=loss)
+            expected = loss(model(self.x), target).item()
+            self.assertAlmostEqual(reference["loss"], expected, delta=1e-6 * abs(expected))
+            x, y = torch.randn(3, 4), torch.rand(3, 4)
+            ours, theirs = program.module()(x, y)[0].item(), loss(model(x), y).item()
+            self.assertAlmostEqual(ours, theirs, delta=1e-5 * abs(theirs))
+
+    def test_batch_norms_that_take_the_mean_of_all_batches(self):
+        model = Net()
+        model.norm.momentum = None
+        model(self.x)
+        tracked = model.norm.running_mean.clone()
+        _, reference = self.exported(model, self.x)
+        self.assertEqual(reference["cumulative_norms"], ["norm"])
+        self.assertIsNone(model.norm.momentum)
+        self.assertTrue(torch.equal(model.norm.running_mean, tracked))
+        model(self.x)
+        self.assertAlmostEqual(reference["buffer_norms"]["norm.running_mean"], model.norm.running_mean.double().norm().item(), places=6)
+
     def test_inputs(self):
         program, _ = self.exported(Inputs(), self.x, self.y)
         self.assertEqual(program.graph_signature.user_inputs, ("x", "y"))

@@ -179,6 +179,35 @@ TEST(CheckedModels, SamplesThatCoupleAreNamed) {
   EXPECT_FALSE(parts[3].difference) << "a plan's micro-batches are compared with the same micro-batches";
 }
 
+// Samples that couple by how many of them are positive: in both halves of four samples the same share.
+TEST(CheckedModels, SamplesThatCoupleAreFoundWhateverTheData) {
+  const auto balanced = [](const at::Tensor& x, int) { return x * (1 + x.select(1, 0).gt(0).to(at::kFloat).mean()); };
+  const Model model = odd_model(balanced);
+  for (const std::vector<float>& signs :
+       {std::vector<float>{1, -1, 1, -1}, {1, 1, 1, 1, 1, 1, -1, -1, 1, 1, 1, -1, -1, 1, 1, 1, 1, 1, 1, 1}}) {
+    const auto samples = static_cast<std::int64_t>(signs.size());
+    const at::Tensor first = 10 * at::tensor(signs).unsqueeze(1);
+    Batch batch{{at::cat({first, at::rand({samples, 2})}, 1)}, {}};
+    tuner::ModelCheck check(model, batch, 0);
+    const auto half = static_cast<int>(samples / 2);
+    expect_difference(check.microbatches({half, half}), "output", 1);
+  }
+}
+
+TEST(CheckedModels, SplitsThatAgreeAreAllNamed) {
+  const Model model = odd_model(nullptr);
+  const auto compared = [&](int samples, const std::vector<int>& sizes) {
+    tuner::ModelCheck check(model, synthetic_batch(model.sample(), samples, 0), 0);
+    const tuner::CheckPart part = check.microbatches(sizes);
+    EXPECT_FALSE(part.difference) << named(part);
+    return part.compared;
+  };
+  EXPECT_EQ(compared(4, {2, 2}),
+            "2 micro-batches of 2; 4 micro-batches of 1; 2 micro-batches of 1, 3 with the whole batch: loss, gradients");
+  EXPECT_EQ(compared(2, {1, 1}), "2 micro-batches of 1 with the whole batch: loss, gradients");
+  EXPECT_EQ(compared(20, {10, 10}), "2 micro-batches of 10; 5 micro-batches of 1, 1, 1, 1, 16 with the whole batch: loss, gradients");
+}
+
 TEST(CheckedModels, ALossThatIsNoMeanOverSamplesIsNamed) {
   const Loss sum = Loss::custom("sum", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0).square().sum(); });
   const auto parts = check_all(odd_model(nullptr, sum));
