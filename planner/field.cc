@@ -16,6 +16,8 @@ const char* field_name(Field field) {
       return "virtual_stages";
     case Field::cuts:
       return "cuts";
+    case Field::cut_at:
+      return "cut_at";
     case Field::microbatches:
       return "microbatches";
     case Field::split_size:

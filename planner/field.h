@@ -14,6 +14,7 @@ enum class Field {
   stages,
   virtual_stages,
   cuts,
+  cut_at,
   microbatches,
   split_size,
   schedule,

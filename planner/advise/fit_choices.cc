@@ -61,6 +61,10 @@ std::vector<Restriction> restrictions_of(const SearchSpace& space) {
              s.replicas.clear();
            },
            [&space](const Plan& plan) { return stages_values(plan, space); }},
+          {!space.cut_places.empty(), [](SearchSpace& s) { s.cut_places.clear(); },
+           [](const Plan&) {
+             return Values{{Field::cut_at, ""}};
+           }},
           {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); },
            [](const Plan& plan) { return Values{virtual_stages_value(plan)}; }},
           {!space.microbatch_counts.empty(), [](SearchSpace& s) { s.microbatch_counts.clear(); },
@@ -184,6 +188,7 @@ class ChoicesThatFit {
     DevicesNeeded needed = devices_needed(one_stage(space_, cost), answer_.excess.device, answer_.excess.cap_bytes, kMostCounted, cost);
     if (needed.count == 0) return;
     if (!space_.cuts.empty()) needed.options.push_back({Field::cuts, ""});
+    if (!space_.cut_places.empty()) needed.options.push_back({Field::cut_at, ""});
     if (!space_.replicas.empty()) needed.options.push_back({Field::replicas, ""});
     if (!space_.virtual_counts.empty()) needed.options.push_back({Field::virtual_stages, ""});
     const bool other_schedule =

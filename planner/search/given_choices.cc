@@ -141,6 +141,8 @@ SearchSpace search_space(const PlanOptions& wanted) {
   restrict_stages(space, wanted);
   restrict_replicas(space, wanted);
   restrict_cuts(space, wanted);
+  space.cut_places = wanted.cut_places;
+  check_cut_places(wanted.cuts, wanted.cut_places, wanted.stages);
   restrict_recomputation(space, wanted);
   return space;
 }

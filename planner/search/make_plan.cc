@@ -7,6 +7,7 @@
 #include "planner/field.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
+#include "planner/search/cut_places.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/search.h"
 #include "planner/threads.h"
@@ -48,6 +49,8 @@ int number_of_stages(const PlanOptions& options) {
 
 std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
   planner::check_stages(stages, options.layers);
+  planner::check_cut_places(options.cuts, options.cut_places, stages);
+  if (options.cuts.empty() && !options.cut_places.empty()) return planner::nearly_equal_cuts(options.cut_places, options.layers, stages);
   if (options.cuts.empty()) return equal_cuts(options.layers, stages);
   if (static_cast<int>(options.cuts.size()) != stages - 1)
     throw planner::FieldError(planner::Field::cuts,

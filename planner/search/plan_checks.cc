@@ -4,8 +4,21 @@
 
 #include "planner/field.h"
 #include "planner/schedule/schedule.h"
+#include "profiler/base/text.h"
 
 namespace mptune::planner {
+namespace {
+
+/// "3, 6, 9, .."
+std::string some_of(const std::vector<int>& places) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> numbers;
+  for (const int place : places)
+    if (numbers.size() < kShown) numbers.push_back(std::to_string(place));
+  return join(numbers, ", ") + (places.size() > kShown ? ", .." : "");
+}
+
+}  // namespace
 
 void check_stages(int stages, int layers) {
   if (stages < 0) throw FieldError(Field::stages, "a negative number of stages", "use at least 1");
@@ -36,6 +49,18 @@ void check_cuts(const std::vector<int>& cuts, int layers) {
       throw FieldError(Field::cuts, "cut " + std::to_string(cut) + " leaves an empty stage", "list the cuts in ascending order, each once");
     before = cut;
   }
+}
+
+void check_cut_places(const std::vector<int>& cuts, const std::vector<int>& places, int stages) {
+  if (places.empty()) return;
+  if (stages > std::ssize(places) + 1)
+    throw FieldError(Field::stages,
+                     std::to_string(stages) + " stages, but stages may begin before " + counted(std::ssize(places), "layer") + " alone",
+                     "use at most " + std::to_string(places.size() + 1) + ", or leave `cut_at` out");
+  for (const int cut : cuts)
+    if (!std::ranges::binary_search(places, cut))
+      throw FieldError(Field::cuts, "cut " + std::to_string(cut) + " is not before a module that `cut_at` names",
+                       "use " + some_of(places) + ", or leave `cut_at` out");
 }
 
 void check_microbatches(const PlanOptions& options) {

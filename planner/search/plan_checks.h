@@ -14,6 +14,8 @@ void check_stages(int stages, int layers);
 void check_stages_per_device(const PlanOptions& options, int devices, int each);
 /// First layers of all stages but the first: ascending, within the layers.
 void check_cuts(const std::vector<int>& cuts, int layers);
+/// Cuts, or as many as the stages have, at `places`, unless these are empty.
+void check_cut_places(const std::vector<int>& cuts, const std::vector<int>& places, int stages);
 /// Number and size of micro-batches against the batch.
 void check_microbatches(const PlanOptions& options);
 /// A replica count for each of the stages that are asked for.

@@ -40,6 +40,7 @@ struct SearchSpace {
   std::vector<int> stage_counts;       ///< empty: all that the devices allow
   std::vector<int> virtual_counts;     ///< stages per device; empty: 1, 2, 3 .. as StagesPerDevice says
   std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
+  std::vector<int> cut_places;         ///< ascending layers before which stages may begin (with_cut_places()); empty: all
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
   std::vector<ExecutionVariant> variants;  ///< empty: the default; those that the profile has no costs for are left out
@@ -179,9 +180,10 @@ struct PlanOptions {
   std::vector<std::string> devices;
   int batch = 0;
   int layers = 0;
-  int stages = 0;          ///< 0: as replicas, cuts or actions say, else virtual_stages on each device
-  int virtual_stages = 0;  ///< per device; 0: 1 with replicas or actions, else the schedule's ScheduleInfo::least_virtual_stages
-  std::vector<int> cuts;   ///< empty: equal layer counts
+  int stages = 0;               ///< 0: as replicas, cuts or actions say, else virtual_stages on each device
+  int virtual_stages = 0;       ///< per device; 0: 1 with replicas or actions, else the schedule's ScheduleInfo::least_virtual_stages
+  std::vector<int> cuts;        ///< empty: equal layer counts
+  std::vector<int> cut_places;  ///< ascending layers before which stages may begin; empty: all
   int microbatches =
       0;  ///< 0: as many as `actions` have; else 1 for naive, min(4 x stages, batch) for others, with replicas at least one each
   int split_size = 0;                       ///< 0: not given; not together with microbatches

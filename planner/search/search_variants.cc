@@ -5,6 +5,7 @@
 
 #include "planner/cost/variants.h"
 #include "planner/parallelism.h"
+#include "planner/search/cut_places.h"
 #include "planner/search/ranking.h"
 #include "planner/search/search.h"
 #include "planner/search/search_divisions.h"
@@ -168,9 +169,15 @@ std::vector<ExecutionVariant> searched_variants(const SearchSpace& space, const 
   return searched;
 }
 
+SearchSpace with_any_cut(SearchSpace space) {
+  space.cut_places.clear();
+  return space;
+}
+
 }  // namespace
 
 SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
+  if (!space.cut_places.empty()) return search_plans(with_any_cut(space), planner::with_cut_places(profile, space.cut_places));
   const std::vector<ExecutionVariant> variants = searched_variants(space, profile);
   SearchSpace share = space;
   share.most_actions = space.most_actions / static_cast<std::int64_t>(variants.size());
@@ -196,6 +203,8 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
 }
 
 std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share, const std::vector<Candidate>& known) {
+  if (!space.cut_places.empty())
+    return memory_front(with_any_cut(space), planner::with_cut_places(profile, space.cut_places), share, known);
   std::vector<Candidate> all;
   std::vector<Division> divisions = space.divisions;
   if (divisions.empty()) divisions.push_back({space.devices, space.memory_bytes});

@@ -43,8 +43,8 @@ def profile(
     batch: int | None = None, input: Shape | None = None, measured: Path | None = None,
     devices: Names | None = None, link: Link | None = None, memory: Memory | None = None, ranks: int | None = None,
     reduce: str | None = None,
-    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
-    split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
+    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
+    microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
     replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None, plan: Path | None = None,
     strict: bool = False,
     optimizer: str | None = None, lr: float | None = None, loss: Loss | None = None, precision: str | None = None,
@@ -76,6 +76,7 @@ def profile(
     stages: number of stages. Default: one per device, or `virtual` per device.
     virtual: stages per device. Default: 2 for interleaved, looped-bfs and the V-schedules, else 1.
     cuts: first layer of each later stage, by number or name: [4, 9]. Default: equal layer counts.
+    cut_at: stages begin only with modules of such names: "model.layers.*"; a list, or with commas.
     microbatches: micro-batches of the whole batch. Default: 4 x stages, at most the batch; 1 for naive.
     split_size: samples in each micro-batch, instead of `microbatches`.
     schedule: naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v or list; or a CSV file
@@ -116,8 +117,8 @@ def plan(
     devices: Names | None = None, memory: Memory | None = None, link: Link | None = None, topology: Path | None = None,
     objective: str | None = None, time: Time | None = None,
     batch: int | None = None, encoder_layers: int | None = None,
-    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
-    split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
+    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
+    microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
     memory_format: str | None = None, threads: int | None = None, exact: bool = False, keep_numerics: bool = False,
     no_offload: bool = False,
     output: Path | None = None, force: bool = False,
@@ -142,6 +143,7 @@ def plan(
     stages: number of stages.
     virtual: stages per device.
     cuts: first layer of each later stage, by number or name: [4, 9].
+    cut_at: stages begin only with modules of such names: "model.layers.*"; a list, or with commas.
     microbatches: micro-batches of the whole batch.
     split_size: samples in each micro-batch.
     schedule: naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v or list.
@@ -168,8 +170,8 @@ def tune(
     batch: int | None = None, input: Shape | None = None,
     devices: Names | None = None, link: Link | None = None, memory: Memory | None = None, ranks: int | None = None,
     reduce: str | None = None,
-    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
-    split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
+    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
+    microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
     memory_format: str | None = None, threads: int | None = None, exact: bool = False, keep_numerics: bool = False,
     no_offload: bool = False,
     plan: Path | None = None, strict: bool = False,
@@ -201,6 +203,7 @@ def tune(
     stages: number of stages.
     virtual: stages per device.
     cuts: first layer of each later stage, by number or name: [4, 9].
+    cut_at: stages begin only with modules of such names: "model.layers.*"; a list, or with commas.
     microbatches: micro-batches of the whole batch.
     split_size: samples in each micro-batch.
     schedule: naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v or list.
@@ -243,7 +246,7 @@ def tune(
 def run(
     model: Model, *, inputs: Inputs | None = None,
     batch: int | None = None, input: Shape | None = None,
-    plan: Path | None = None, strict: bool = False, stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None,
+    plan: Path | None = None, strict: bool = False, stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
     microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None,
     offload: Numbers | None = None, replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None,
     replan: bool = False,
@@ -271,6 +274,7 @@ def run(
     stages: number of stages. Default: one per device, or `virtual` per device.
     virtual: stages per device. Default: 2 for interleaved, looped-bfs and the V-schedules, else 1.
     cuts: first layer of each later stage, by number or name: [4, 9]. Default: equal layer counts.
+    cut_at: stages begin only with modules of such names: "model.layers.*"; a list, or with commas.
     microbatches: micro-batches of the whole batch. Default: 4 x stages, at most the batch; 1 for naive.
     split_size: samples in each micro-batch, instead of `microbatches`.
     schedule: naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v or list; or a CSV file
@@ -321,8 +325,8 @@ def check(
     model: Model, *, inputs: Inputs | None = None,
     batch: int | None = None, input: Shape | None = None,
     devices: Names | None = None,
-    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, microbatches: int | None = None,
-    split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
+    stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
+    microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
     replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None, plan: Path | None = None,
     strict: bool = False,
     optimizer: str | None = None, lr: float | None = None, loss: Loss | None = None, precision: str | None = None,
@@ -341,6 +345,7 @@ def check(
     stages: number of stages. Default: one per device, or `virtual` per device.
     virtual: stages per device. Default: 2 for interleaved, looped-bfs and the V-schedules, else 1.
     cuts: first layer of each later stage, by number or name: [4, 9]. Default: equal layer counts.
+    cut_at: stages begin only with modules of such names: "model.layers.*"; a list, or with commas.
     microbatches: micro-batches of the whole batch. Default: 4 x stages, at most the batch; 1 for naive.
     split_size: samples in each micro-batch, instead of `microbatches`.
     schedule: naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v or list; or a CSV file

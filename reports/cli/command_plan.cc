@@ -8,6 +8,7 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/numerics.h"
+#include "planner/search/cut_places.h"
 #include "planner/search/found_plan_file.h"
 #include "planner/search/given_choices.h"
 #include "planner/search/search_divisions.h"
@@ -121,7 +122,8 @@ int run_least_load(const PlanCommand& command, const PlanInput& input, const Sea
     }
   }
   if (!command.output.path.empty()) throw Error("the largest load makes no plan file", "-o", "leave it out, or use --objective simulate");
-  ProfilePlacement placement{input.profile, space.devices, space.memory_bytes, space.batch, input.assumed};
+  ProfilePlacement placement{planner::with_cut_places(input.profile, space.cut_places), space.devices, space.memory_bytes, space.batch,
+                             input.assumed};
   if (space.stage_counts.size() == 1) {
     const auto stages = as_index(space.stage_counts.front());
     placement.devices.resize(std::min(stages, placement.devices.size()));

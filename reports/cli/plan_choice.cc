@@ -14,6 +14,7 @@
 
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
+#include "planner/search/cut_places.h"
 #include "planner/search/given_choices.h"
 #include "planner/search/plan_checks.h"
 #include "planner/threads.h"
@@ -171,6 +172,7 @@ WithoutModel without_model(const PlanChoice& choice, std::size_t devices, int ba
   std::vector<std::string> places;
   for (std::size_t cut = 1; cut <= cuts; ++cut) places.push_back(std::to_string(cut));
   without.choice.cuts = join(places, ",");
+  without.choice.cut_at.clear();  // names modules
   if (batch > 0) return without;
   if (values.microbatches == 0 || values.split_size == 0) without.choice.split_size.clear();
   without.batch = values.microbatches > 0 ? values.microbatches : 4 * kMostTried;
@@ -212,9 +214,10 @@ void check_one_plan(bool options_given, const std::string& where) {
 
 std::string PlanChoice::given() const {
   const std::pair<const char*, const std::string*> texts[] = {
-      {"--stages", &stages},         {"--virtual", &virtual_stages},      {"--cuts", &cuts},           {"--microbatches", &microbatches},
-      {"--split-size", &split_size}, {"--schedule", &schedule},           {"--recompute", &recompute}, {"--offload", &offload},
-      {"--replicas", &replicas},     {"--memory-format", &memory_format}, {"--threads", &threads}};
+      {"--stages", &stages},     {"--virtual", &virtual_stages},      {"--cuts", &cuts},
+      {"--cut-at", &cut_at},     {"--microbatches", &microbatches},   {"--split-size", &split_size},
+      {"--schedule", &schedule}, {"--recompute", &recompute},         {"--offload", &offload},
+      {"--replicas", &replicas}, {"--memory-format", &memory_format}, {"--threads", &threads}};
   std::string all;
   const auto add = [&](const std::string& option) { all += (all.empty() ? "" : " ") + option; };
   for (const auto& [name, text] : texts)
@@ -233,6 +236,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
   add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
   add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
+  add("--cut-at", options.cut_at, "PATTERN", "stages begin only with modules of such names: 'model.layers.*'", "");
   add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
   CLI::Option* schedule = add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
@@ -323,6 +327,7 @@ PlanOptions plan_options(const PlanChoice& choice, const std::vector<std::string
   options.batch = batch;
   options.layers = static_cast<int>(layers.size());
   options.cuts = parse_cuts(choice.cuts, layers);
+  if (!choice.cut_at.empty()) options.cut_places = planner::cut_places(choice.cut_at, layers);
   return options;
 }
 

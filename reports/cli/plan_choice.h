@@ -17,7 +17,8 @@ namespace mptune::reports {
 
 /// What a user asks of the plan, as typed; "" where not given.
 struct PlanChoice {
-  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, offload, replicas, memory_format, threads;
+  std::string stages, virtual_stages, cuts, cut_at, microbatches, split_size, schedule, recompute, offload, replicas, memory_format,
+      threads;
   bool exact = false;          ///< of a search
   bool keep_numerics = false;  ///< likewise
   bool no_offload = false;     ///< likewise

@@ -32,6 +32,7 @@ void check_choices(const SearchSpace& space) {
   if (!space.replicas.empty()) refuse("replicas", "--replicas");
   if (!space.virtual_counts.empty() && space.virtual_counts != std::vector<int>{1}) refuse("several stages per device", "--virtual");
   if (!space.cuts.empty()) refuse("given cuts", "--cuts");
+  if (!space.cut_places.empty()) refuse("cuts at modules", "--cut-at");
   if (!space.recompute.empty()) refuse("given recomputation", "--recompute");
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "planner/search/cut_places.h"
 #include "planner/search/found_plan_file.h"
 #include "planner/topology/topology_search.h"
 #include "profiler/base/error.h"
@@ -27,10 +28,10 @@ constexpr std::int64_t kPaperActions = 60'000'000;
 
 void check_paper_options(const TopologyCommand& command) {
   PlanChoice others = command.choice;
-  others.stages = others.microbatches = others.schedule = "";
+  others.stages = others.microbatches = others.schedule = others.cut_at = "";
   if (command.refused.empty() && !others.any()) return;
   throw Error("plans for a topology do not take " + (command.refused.empty() ? others.given() : command.refused), "--topology",
-              "leave it out; --batch, --memory, --stages, --microbatches, --schedule and --time may stand beside it");
+              "leave it out; --batch, --memory, --stages, --cut-at, --microbatches, --schedule and --time may stand beside it");
 }
 
 /// Of a profile of one micro-batch size, the number of micro-batches that have it.
@@ -149,6 +150,8 @@ planner::Json memory_rows_json(const Plan& plan, const Prediction& prediction, c
 int plan_on_topology(const TopologyCommand& command, const Session& session) {
   check_paper_options(command);
   TopologyInput input = read_on_topology(command.profile, command.topology, command.memory, command.encoder_layers);
+  if (const std::string& pattern = command.choice.cut_at; !pattern.empty())
+    input.profile = planner::with_cut_places(std::move(input.profile), planner::cut_places(pattern, input.profile.layers));
   const std::string path = command.output.path.empty() ? model_stem(input.profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force, {command.profile, command.topology});
   planner::UniformSpace space = space_of(command, input);

@@ -41,6 +41,7 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
           {"--stages", &choice.stages},
           {"--virtual", &choice.virtual_stages},
           {"--cuts", &choice.cuts},
+          {"--cut-at", &choice.cut_at},
           {"--microbatches", &choice.microbatches},
           {"--split-size", &choice.split_size},
           {"--schedule", &choice.schedule},

@@ -173,7 +173,7 @@ class Plan:
         for before, stage in zip(self.stages, self.stages[1:]):
             if stage.modules[0] in before.modules:
                 raise PlanError(f"stage {stage.index} begins inside '{stage.modules[0]}', where torch can't split", self.where,
-                                "plan with --cuts between modules")
+                                _whole_modules(stage.modules[0]))
         return {stage.modules[0]: split_point for stage in self.stages[1:]}
 
     def balance(self, model: Any = None) -> list[int]:
@@ -190,7 +190,7 @@ class Plan:
         for child in children:
             stages = [i for i, stage in enumerate(self.stages) if any(f"{name}.".startswith(f"{child}.") for name in stage.modules)]
             if len(stages) > 1:
-                raise PlanError(f"stage {stages[1]} begins inside '{child}'", self.where, "plan with --cuts at children of the Sequential")
+                raise PlanError(f"stage {stages[1]} begins inside '{child}'", self.where, "plan with --cut-at '*', so that stages begin with children of the Sequential")
             at = stages[0] if stages else at  # one without a layer of its own, such as Flatten, stays with the one before
             counts[at] += 1
         return counts
@@ -301,7 +301,7 @@ class Plan:
         for name in cut - parents:
             first, second = sorted(homes[name])[:2]
             raise PlanError(f"stages {first} and {second} both have layers of module '{name}', which has no form in {consumer}", self.where,
-                            "plan with --cuts between modules")
+                            _whole_modules(name))
         if named := sorted(cut & {name for stage in self.stages for name in stage.modules}):
             lossy.append(f"modules that several stages have parts of, {', '.join(named)}: their parts are named alone")
         return [[name for name in dict.fromkeys(stage.modules) if name not in cut] for stage in self.stages]
@@ -699,6 +699,13 @@ def _stage(read: _Object, index: int, devices: list[str]) -> Stage:
     if not names or len(set(names)) != len(names):
         read.refuse("devices", "must name at least one device, each once")
     return Stage(index, names, layers[0], layers[1], modules, _recompute(read, layers), read.truth("offload"))
+
+
+def _whole_modules(name: str) -> str:
+    """How to plan so that no stage begins inside of modules like this one: "model.layers.3.mlp" is of "model.layers.*"."""
+    parts = name.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts) - 1)
+    return f"plan with --cut-at '{'.'.join([*parts[:number], '*'])}', so that stages begin with whole modules"
 
 
 def _recompute(read: _Object, layers: list[int]) -> Union[str, dict[str, list[int]]]:

@@ -13,6 +13,7 @@ constexpr std::array kOptions{
     std::pair{planner::Field::stages, "--stages"},
     std::pair{planner::Field::virtual_stages, "--virtual"},
     std::pair{planner::Field::cuts, "--cuts"},
+    std::pair{planner::Field::cut_at, "--cut-at"},
     std::pair{planner::Field::microbatches, "--microbatches"},
     std::pair{planner::Field::split_size, "--split-size"},
     std::pair{planner::Field::schedule, "--schedule"},

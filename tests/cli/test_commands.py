@@ -72,6 +72,16 @@ class Commands(CommandTest):
         self.assertEqual((plan["num_stages"], plan["num_microbatches"], plan["schedule"]["name"]), (2, 4, "gpipe"))
         self.assertEqual(plan["stages"][1]["layers"], [2, 6])
 
+    def test_stages_begin_with_modules_that_are_named(self):
+        value = self.result("plan", "plan", "profile.sqlite", "--stages", "2", "--cut-at", "net.block[24]")
+        for plan in [value["plan"]] + [other["plan"] for other in value["alternatives"]]:
+            self.assertIn(plan["stages"][1]["layers"][0], (2, 4))
+        value = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--cut-at", "net.block4")
+        self.assertEqual(value["plan"]["stages"][1]["layers"], [4, 6])
+        self.fails(2, ["no module is named by 'blocks.*'", "--cut-at", "net.block0"], "plan", "profile.sqlite", "--cut-at", "blocks.*")
+        self.fails(2, ["cut 3 is not before a module that --cut-at names"], "plan", "profile.sqlite", "--cut-at", "net.block4", "--cuts", "3")
+        self.fails(2, ["--cut-at"], "plan", "profile.sqlite", "--cut-at", "net.*", "--objective", "closed-form")
+
     def test_plan_keeps_to_the_given_recomputation_and_replicas(self):
         def plans(*options):
             value = self.result("plan", "plan", "profile.sqlite", *options)

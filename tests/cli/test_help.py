@@ -93,14 +93,14 @@ class Help(CommandTest):
         self.assertIn("built_with", self.result("version", "--version"))
 
     def test_options_of_the_interface(self):
-        shared = ["--devices", "--memory", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch", "--virtual"]
+        shared = ["--devices", "--memory", "--stages", "--cuts", "--cut-at", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch", "--virtual"]
         step = ["--link", "--input", "--plan", "--strict", "--optimizer", "--lr", "--loss", "--seed", "--data"]
         wanted = {
             "profile": shared + step + ["--steps", "-o", "--force"],
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
             "plan": shared + ["--link", "--objective", "-o", "--force"],
             "run": shared + step + ["--steps", "--load", "--save"],
-            "check": ["--devices", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch",
+            "check": ["--devices", "--stages", "--cuts", "--cut-at", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch",
                       "--virtual", "--input", "--plan", "--strict", "--loss", "--seed", "--data"],
             "simulate": ["--plan", "--profile", "--memory", "-o", "--force"],
         }

@@ -75,7 +75,7 @@ class GoodPlans(PlanTest):
         self.assertEqual(plan.balance(Sequential("0", "1", "flatten", "2", "3", "4", "5")), [3, 4])
         with self.assertRaisesRegex(PlanError, "no module '5.linear'.*; give the torch.nn.Sequential"):
             plan.balance(Sequential("0", "1", "2", "3", "4"))
-        with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net'.*; plan with --cuts"):
+        with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net'.*; plan with --cut-at '\\*'"):
             mptune_plan.load_plan(path).balance(Sequential("net"))
 
     def test_deepspeed(self):
@@ -531,7 +531,7 @@ class Exports(PlanTest):
         self.assertEqual(plan.to_accelerate().settings, {"net.a": "cpu", "net.b": "cpu", "head": "cpu"})
         inside = self.named(["stem", "net.a", "net.a", "net.a", "net.b", "head"], *options)
         for export in (inside.to_torchtitan, inside.to_accelerate):
-            with self.assertRaisesRegex(PlanError, "stages 0 and 1 both have layers of module 'net.a'.*; plan with --cuts between modules"):
+            with self.assertRaisesRegex(PlanError, "stages 0 and 1 both have layers of module 'net.a'.*; plan with --cut-at 'net.\\*'"):
                 export()
         with self.assertRaisesRegex(PlanError, "stage 1 begins inside 'net.a'"):
             inside.split_spec()
