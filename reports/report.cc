@@ -55,7 +55,7 @@ std::vector<CurvePoint> split_size_curve(const std::vector<tuner::Trial>& trials
 std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost) {
   const int batch = plan.global_batch_size();
   const planner::ScheduleInfo* schedule = planner::find_schedule(plan.schedule);
-  const SampleRange taken = samples_taken(cost.profile().layers);
+  const SampleRange taken = profiler::samples_taken(cost.profile().layers);
   std::vector<int> sizes;
   for (int size = 1; size <= batch; ++size)
     if (batch % size == 0 && size >= taken.least && (taken.most == 0 || size <= taken.most)) sizes.push_back(size);

@@ -55,7 +55,7 @@ SearchSpace suited_space(SearchSpace space, const std::vector<ProfileLayer>& lay
     allow_no_replicas(space, why);
     if (space.keep_numerics) allow_one_microbatch(space, why);
   }
-  allow_sizes(space, samples_taken(layers));
+  allow_sizes(space, profiler::samples_taken(layers));
   return space;
 }
 

@@ -75,7 +75,8 @@ void ProgramCuts::find_roles() {
   std::map<int, std::pair<int, int>> uses;
   for (int node = 0; node < graph_.nodes(); ++node) {
     const auto& reads = graph_.reads(node);
-    const bool gradient = std::any_of(reads.begin(), reads.end(), [&](int read) { return needs_gradient_[as_index(read)]; });
+    const bool gradient = !program_.graph.nodes[as_index(node)].without_gradients &&
+                          std::any_of(reads.begin(), reads.end(), [&](int read) { return needs_gradient_[as_index(read)]; });
     for (const int made : graph_.makes(node)) {
       maker_[as_index(made)] = node;
       needs_gradient_[as_index(made)] = gradient;

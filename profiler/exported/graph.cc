@@ -301,6 +301,7 @@ void ExportedGraph::find_region_aliases(const ProgramNode& source, std::size_t f
 
 bool ExportedGraph::adds_one_term(int node) const {
   const Node& of = nodes_[as_index(node)];
+  if (graph_.nodes[as_index(node)].without_gradients) return false;
   if (of.kind == Kind::batch_norm) return true;
   return of.kind == Kind::operation && profiler::adds_one_term(*of.operation) &&
          std::ranges::all_of(of.aliases, [](const ValueAlias& alias) { return alias.certain; });

@@ -9,6 +9,7 @@
 
 #include "profiler/exported/cuts.h"
 #include "profiler/exported/early_writes.h"
+#include "profiler/exported/flat_regions.h"
 #include "profiler/exported/graph.h"
 #include "profiler/model/layer.h"
 #include "profiler/program/size_guards.h"
@@ -18,7 +19,10 @@ namespace mptune::profiler {
 /// A bound program, immutable and shared by its layers and their clones.
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
-      : program(with_early_writes(std::move(the_program), where)), graph(program, where), cuts(program, graph, samples), demands(program) {}
+      : program(with_early_writes(with_flat_regions(std::move(the_program)), where)),
+        graph(program, where),
+        cuts(program, graph, samples),
+        demands(program) {}
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 

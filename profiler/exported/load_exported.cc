@@ -55,7 +55,8 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
-/// Describes an input of one sample. Sizes that are not fixed are taken from the example in the file.
+/// Describes an input of one sample. Sizes that are not fixed, and whether its values are fractions, are taken from the example in the
+/// file.
 SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tensor& example) {
   const ValueDescription& about = bound.program.graph.values[as_index(value)];
   const auto& sizes = about.tensor->sizes;
@@ -65,7 +66,11 @@ SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tens
   SampleTensor input{.name = about.name, .type = scalar_type_of(about.tensor->scalar_type)};
   for (std::size_t d = 1; d < sizes.size(); ++d)
     input.shape.push_back(known ? example.size(static_cast<std::int64_t>(d)) : sizes[d].value(symbols).value_or(1));
-  if (at::isFloatingType(input.type)) return input;
+  if (at::isFloatingType(input.type)) {
+    const at::Tensor values = known ? example.to(at::kDouble) : at::Tensor();
+    input.fraction = known && values.numel() > 0 && values.min().item<double>() >= 0 && values.max().item<double>() <= 1;
+    return input;
+  }
   input.classes = input.type == at::kBool ? 2 : classes_of_input(bound.program, value);
   if (input.classes == 0 && known && example.numel() > 0 && at::isIntegralType(example.scalar_type(), /*includeBool=*/false))
     input.classes = std::max<std::int64_t>(0, example.to(at::kLong).max().item<std::int64_t>()) + 1;

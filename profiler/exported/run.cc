@@ -50,6 +50,7 @@ class AutocastRegion {
 
 void ExportedGraph::run_node(int node, ProgramValues& values, const ProgramRun& run) const {
   try {
+    const at::AutoGradMode gradients(at::GradMode::is_enabled() && !graph_.nodes[as_index(node)].without_gradients);
     dispatch(node, values, run);
   } catch (const Error&) {
     throw;

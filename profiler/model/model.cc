@@ -42,6 +42,7 @@ void check_unique(const std::vector<NamedTensor>& tensors) {
 at::Tensor random_tensor(const SampleTensor& about, int batch, at::Generator& generator) {
   std::vector<std::int64_t> sizes{batch};
   sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
+  if (about.fraction) return at::empty(sizes, about.type).uniform_(0, 1, generator);
   if (at::isFloatingType(about.type)) return at::empty(sizes, about.type).normal_(0, 1, generator);
   return at::empty(sizes, about.type).random_(0, about.classes, generator);
 }

@@ -20,6 +20,7 @@ struct SampleTensor {
   std::vector<std::int64_t> shape = {};  ///< empty: a number per sample
   at::ScalarType type = at::kFloat;      ///< a floating type together with `classes` means int64
   std::int64_t classes = 0;              ///< of integers: values are 0 .. classes - 1; 0: unknown
+  bool fraction = false;                 ///< of floating types: values lie between 0 and 1, as probabilities do
   bool operator==(const SampleTensor&) const = default;
 };
 

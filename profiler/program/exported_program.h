@@ -73,6 +73,7 @@ struct ProgramNode {
   std::string module;                    ///< path of the module that made the call, "blocks.0.qkv"; "" for the model itself
   std::string module_class;              ///< "torch.nn.modules.linear.Linear"
   std::string source;                    ///< the user's Python line: "net.py:12, h = self.fc(x)"
+  bool without_gradients = false;        ///< as in torch.no_grad()
 };
 
 struct TensorDescription {

@@ -1,6 +1,6 @@
 #include "profiler/trace/samples_taken.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 SampleRange samples_taken(const std::vector<ProfileLayer>& layers) {
   SampleRange all;
@@ -8,4 +8,4 @@ SampleRange samples_taken(const std::vector<ProfileLayer>& layers) {
   return all;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,9 +4,9 @@
 
 #include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The samples of a micro-batch that all layers take.
 [[nodiscard]] SampleRange samples_taken(const std::vector<ProfileLayer>& layers);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -652,7 +652,10 @@ def _differs(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _check_program(program: torch.export.ExportedProgram, reference: _Step, inputs: _Positional, kwargs: _Keywords) -> None:
-    module = _copy_of(program.module())
+    try:
+        module = _copy_of(program.module())
+    except (AttributeError, KeyError) as error:  # torch's own classes have attributes of such names
+        raise ExportError("torch can't run the program", str(error).strip("\"'"), "give that parameter or buffer another name") from error
     # A copy has the program's constants among its buffers: class weights, torch.tensor(...) in forward, tensors that are plain attributes.
     constants = {name for name, _ in module.named_buffers(remove_duplicate=False)} - set(program.graph_signature.buffers)
     before = {name: module.get_buffer(name).detach().clone() for name in constants}

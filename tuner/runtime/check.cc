@@ -183,7 +183,7 @@ std::vector<std::vector<int>> further_splits(const std::vector<int>& asked, cons
 
 /// One part of two comparisons that both agree.
 CheckPart joined(CheckPart all, CheckPart more) {
-  if (more.difference) return more;
+  if (more.difference || !more.left_out.empty()) return more;
   const std::string end = kWithWholeBatch;
   all.compared.replace(all.compared.size() - end.size(), end.size(), "; " + more.compared);
   all.tensors += more.tensors;
@@ -312,7 +312,7 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
   about.tolerance = tolerance_of(model_, whole().outputs);
   CheckPart all = microbatches_of(sizes, about);
   for (const std::vector<int>& further : further_splits(sizes, model_.samples())) {
-    if (all.difference) break;
+    if (all.difference || !all.left_out.empty()) break;
     try {
       all = joined(std::move(all), microbatches_of(further, about));
     } catch (const c10::OutOfMemoryError&) {
@@ -330,9 +330,17 @@ CheckPart ModelCheck::microbatches_of(const std::vector<int>& sizes, CheckPart a
   ComparedTensors compared(about);
   compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
   add_gradients(compared, model_, sum.gradients, whole().gradients);
-  if (compared.differs())
-    if (const auto layer = first_layer_that_couples(sizes, about.tolerance)) compared.part().difference = *layer;
-  return compared.part();
+  if (!compared.differs()) return compared.part();
+  if (const auto layer = first_layer_that_couples(sizes, about.tolerance)) {
+    compared.part().difference = *layer;
+    return compared.part();
+  }
+  // From the same buffers every layer gives the same: the micro-batches differ by what those before them have written.
+  const auto writer = std::ranges::find_if(model_.layers(), [](const ModelLayer& layer) { return !layer.layer->written_buffer().empty(); });
+  if (writer == model_.layers().end()) return compared.part();
+  about.left_out = writer->name + " writes its buffer " + writer->layer->written_buffer() +
+                   " once a micro-batch, as PyTorch's gradient accumulation does: micro-batches train otherwise than the whole batch";
+  return about;
 }
 
 CheckPart ModelCheck::plan(const Plan& plan) const {

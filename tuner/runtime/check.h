@@ -25,7 +25,8 @@ class ModelCheck {
   /// its own, with the whole model.
   [[nodiscard]] std::vector<CheckPart> pieces();
   /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch, then those over samples alone and over parts
-  /// of unequal size, as far as the model takes them. Ends at the first that differs. Left out where batch norms couple samples.
+  /// of unequal size, as far as the model takes them. Ends at the first that differs. Left out where batch norms couple
+  /// samples, and where micro-batches differ by a buffer alone that those before them have written.
   [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes);
   /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
   /// micro-batches.

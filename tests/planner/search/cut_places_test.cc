@@ -17,9 +17,15 @@ std::vector<ProfileLayer> layers_of(const std::vector<std::vector<std::string>>&
 }
 
 /// Two layers in each block, as an exported transformer has them, whose middle layer is of both.
-const std::vector<ProfileLayer> kTransformer =
-    layers_of({{"embed"}, {"layers.0.attn"}, {"layers.0.mlp"}, {"layers.1.attn"}, {"layers.1.mlp", "layers.2.attn"}, {"layers.2.mlp"},
-               {"layers.3.attn"}, {"layers.3.mlp"}, {"norm", "head"}});
+const std::vector<ProfileLayer> kTransformer = layers_of({{"embed"},
+                                                          {"layers.0.attn"},
+                                                          {"layers.0.mlp"},
+                                                          {"layers.1.attn"},
+                                                          {"layers.1.mlp", "layers.2.attn"},
+                                                          {"layers.2.mlp"},
+                                                          {"layers.3.attn"},
+                                                          {"layers.3.mlp"},
+                                                          {"norm", "head"}});
 
 TEST(CutPlaces, BeginModulesThatTheyDoNotDivide) {
   EXPECT_EQ(cut_places("layers.*", kTransformer), (std::vector<int>{1, 3, 6})) << "layers.2 begins in a layer of layers.1";

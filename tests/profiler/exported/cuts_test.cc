@@ -154,8 +154,10 @@ TEST_F(Cuts, ARegionsResultMayBeWhatItWasGiven) {
   region.inputs = {ProgramValue{0}};
   region.outputs = {ProgramValue{0}};
   small.program.graph.graphs.push_back(region);
-  const int same =
-      small.call("higher_order.wrap_with_set_grad_enabled", {{"", true}, {"", ProgramRegion{0}}, {"", ProgramValue{a}}}, {-1, 4});
+  const std::vector<NamedArgument> off{{"", std::string("cpu")}, {"", ProgramNone{}}, {"", false}, {"", ProgramNone{}}};
+  std::vector<NamedArgument> arguments = off;
+  arguments.insert(arguments.end(), {{"", ProgramRegion{0}}, {"", ProgramValue{a}}});
+  const int same = small.call("higher_order.wrap_with_autocast", std::move(arguments), {-1, 4});
   (void)small.number("aten.mul_.Tensor", same, 2, {-1, 4});
   result = small.one("aten.cos.default", a, {-1, 4});
   EXPECT_EQ(forbidden_while_others_agree(), (Forbidden{1, 2}));

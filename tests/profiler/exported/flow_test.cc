@@ -55,7 +55,7 @@ TEST_P(ExportedFlow, IsTrueForTheSmallestLayers) {
   int first = 0;
   for (int last = 1; last <= program->graph.nodes(); ++last) {
     // What aten.empty makes has values only behind the next operator.
-    const bool empty = archive.program.graph.nodes[as_index(last - 1)].target.starts_with("torch.ops.aten.empty.");
+    const bool empty = program->program.graph.nodes[as_index(last - 1)].target.starts_with("torch.ops.aten.empty.");
     if (last < program->graph.nodes() && (empty || !program->cuts.at(last).forbidden.empty())) continue;
     layers.push_back({"from " + std::to_string(first), {}, profiler::make_exported_layer(program, first, last, archive.tensors)});
     first = last;

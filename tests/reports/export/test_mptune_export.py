@@ -445,10 +445,22 @@ class Refusals(ExportTest):
 
         self.refused(["gradients differ", "weight"], Net(differs))
 
+    def test_a_number_of_samples_that_no_range_allows(self):
+        class Even(Net):
+            def forward(self, x):
+                return super().forward(x) * (2 if x.shape[0] % 5 == 0 else 1)
+
+        self.refused(["Constraints violated", "test_mptune_export.py:", "x.shape[0] % 5 == 0", "let nothing in the model depend on their number"], Even())
+
+    def test_names_that_programs_of_torch_can_not_have(self):
+        model = Net()
+        model.register_buffer("code", torch.zeros(4))
+        model.end = lambda self, x, y: y + self.code
+        self.refused(["'code' already exists", "give that parameter or buffer another name"], model)
+
     def test_samples(self):
         self.refused(["one sample", "two samples"], Net(), self.x[:1])
         self.refused(["no example input", "samples first"], Inputs(), 3.0)
-        self.refused(["Constraints violated", "nothing in the model depend"], Net(lambda self, x, y: y if x.shape[0] > 3 else y + 1))
         self.refused(["Constraints violated", "samples first"], Net(lambda self, x, y: y.view(5, 2, 2)))
 
     def test_branches(self):

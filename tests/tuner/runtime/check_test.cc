@@ -194,6 +194,32 @@ TEST(CheckedModels, SamplesThatCoupleAreFoundWhateverTheData) {
   }
 }
 
+/// Divides by how often it was run, as a moving average would.
+class WritingLayer final : public Layer {
+ public:
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    if (!context.recomputing && !context.evaluating) runs_.add_(1);
+    return {inputs.at(0) * weight_ / runs_};
+  }
+  std::vector<NamedTensor> parameters() const override { return {{"writing.weight", weight_}}; }
+  std::vector<NamedTensor> buffers() const override { return {{"writing.runs", runs_}}; }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<WritingLayer>(); }
+  std::string kind() const override { return "Writing"; }
+  std::string written_buffer() const override { return "writing.runs"; }
+
+ private:
+  at::Tensor weight_ = at::ones({3}).requires_grad_(), runs_ = at::zeros({});
+};
+
+TEST(CheckedModels, MicrobatchesThatDifferByAWrittenBufferAreLeftOut) {
+  Model model = odd_model(nullptr);
+  model.layers()[1].layer = std::make_unique<WritingLayer>();
+  tuner::ModelCheck check(model, synthetic_batch(model.sample(), 4, 0), 0);
+  const tuner::CheckPart part = check.microbatches({2, 2});
+  EXPECT_FALSE(part.difference) << named(part);
+  EXPECT_NE(part.left_out.find("part1 writes its buffer writing.runs once a micro-batch"), std::string::npos) << part.left_out;
+}
+
 TEST(CheckedModels, SplitsThatAgreeAreAllNamed) {
   const Model model = odd_model(nullptr);
   const auto compared = [&](int samples, const std::vector<int>& sizes) {
