@@ -3,6 +3,7 @@
     import mptune_export
     mptune_export.export(model, (torch.randn(4, 3, 224, 224),), "resnet50.pt2")
     mptune_export.export(model, (tokens, labels), "gpt.pt2", loss=lambda output, labels: cross_entropy(output, labels))
+    mptune_export.export(model, (tokens,), "gpt.pt2", lengths={"tokens": 1})    # for sentences of any length
 
 The model is exported in training form, for any number of samples in the first dimension of its inputs. torch.export silently loses some
 things (a custom autograd.Function, random numbers of Python or numpy). So the program's loss, gradients and buffers are compared with those
@@ -71,6 +72,7 @@ _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 _BRANCH = "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"
 _HINTS = (
     ("specialized it to be a constant (1)", "give example inputs of two samples or more: one sample is taken for a constant"),
+    ("Constraints violated (L['", "leave that dimension out of `lengths`: the model computes with its size in the example alone"),
     ("Constraints violated", "put the samples first in every input, and let nothing in the model depend on their number"),
     ("Cache in output", "call the model with use_cache=False: a cache can't be saved as an output"),
     ("data-dependent", _BRANCH),
@@ -101,6 +103,14 @@ class _Step:
 
 
 @dataclasses.dataclass
+class _Sizes:
+    """The sizes of the example that a program is not to keep."""
+
+    samples: int  # in dimension 0
+    lengths: dict[str, tuple[int, ...]]  # other dimensions, by argument
+
+
+@dataclasses.dataclass
 class _Range:
     """How many samples a program takes at once, and the model's line that says so."""
 
@@ -121,6 +131,7 @@ def export(
     path: Union[str, os.PathLike[str]],
     loss: Optional[Callable[..., torch.Tensor]] = None,
     example_kwargs: Optional[Mapping[str, Any]] = None,
+    lengths: Optional[Mapping[str, Union[int, Sequence[int]]]] = None,
 ) -> torch.export.ExportedProgram:
     """Exports `model` in training form to `path` and returns the program. The model is left as it was.
 
@@ -128,6 +139,8 @@ def export(
     forward gets the others, and the program's first output is loss(output, target), a mean over the samples; behind it stand the tensors
     of `output`, if all of them have samples in dimension 0. Without, the program returns what forward returns, and the loss is chosen by
     mptune's --loss; a model that returns a scalar first has its loss in the program.
+    lengths: dimensions beside that of the samples whose size may be another in every batch, by names of forward's arguments; the target of
+    `loss` is "target". Other sizes are those of the example.
     A model in evaluation mode is exported in training mode. A model in training mode is exported as it is: parts in eval() stay frozen.
     Warns where a line of the model limits the number of samples: the program then takes those that the example's branch takes.
     Raises ExportError; then no file is written.
@@ -143,7 +156,7 @@ def export(
         reference = _eager_step(subject, inputs, kwargs)
         if loss is not None:
             _check_loss(model, loss, inputs, kwargs, samples)
-        program, limit = _export(subject, inputs, kwargs, samples)
+        program, limit = _export(subject, inputs, kwargs, _Sizes(samples, _lengths(subject, inputs, kwargs, lengths or {})))
         _check_operators(program)
         _check_program(program, reference, inputs, kwargs)
     about = _about(reference, samples, _tensors((inputs, kwargs))[0].device)
@@ -532,29 +545,52 @@ def _check_outputs(outputs: Any) -> None:
     raise ExportError("an output that can't be saved", type(outputs).__name__, remedy)
 
 
+def _lengths(
+    model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, lengths: Mapping[str, Union[int, Sequence[int]]]
+) -> dict[str, tuple[int, ...]]:
+    """Refuses what the arguments do not have."""
+    arguments = inspect.signature(model.forward).bind(*inputs, **kwargs).arguments
+    checked = {}
+    for name, given in lengths.items():
+        tensor = arguments.get(name)
+        if not isinstance(tensor, torch.Tensor):
+            remedy = f"use one of {', '.join(key for key, value in arguments.items() if isinstance(value, torch.Tensor))}"
+            raise ExportError("lengths of an argument that is no tensor of the example", f"lengths, '{name}'", remedy)
+        checked[name] = (given,) if isinstance(given, int) else tuple(given)
+        for dimension in checked[name]:
+            if not 0 < dimension < tensor.dim():
+                where = f"lengths, dimension {dimension} of '{name}', which is {'x'.join(str(size) for size in tensor.shape)}"
+                remedy = f"use 1 to {tensor.dim() - 1}" if tensor.dim() > 1 else "leave it out: it has one dimension"
+                raise ExportError("not a dimension beside that of the samples", where, remedy)
+            if tensor.shape[dimension] < 2:
+                where = f"lengths, dimension {dimension} of '{name}'"
+                raise ExportError("an example of length 1", where, "give one of two at least: 1 is taken for a constant")
+    return checked
+
+
 def _export(
-    model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int
+    model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes
 ) -> tuple[torch.export.ExportedProgram, Optional[_Range]]:
     """The program, and the range of samples that it takes where the model limits it."""
     limit = None
     try:
-        return _traced(model, inputs, kwargs, samples, Dim("batch", min=1)), None
+        return _traced(model, inputs, kwargs, sizes, Dim("batch", min=1)), None
     except Exception as error:  # whatever the model's own code raises under export
         if "Constraints violated" in str(error):
-            limit = _limit_of(model, inputs, kwargs, samples)
+            limit = _limit_of(model, inputs, kwargs, sizes)
         if limit is None or limit.takes_all():
             raise _explained(error, limit.line if limit else "") from error
     try:
-        return _traced(model, inputs, kwargs, samples, Dim("batch", min=limit.least, max=limit.most)), limit
+        return _traced(model, inputs, kwargs, sizes, Dim("batch", min=limit.least, max=limit.most)), limit
     except Exception as error:
         raise _explained(error, limit.line) from error
 
 
-def _limit_of(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int) -> Optional[_Range]:
+def _limit_of(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes) -> Optional[_Range]:
     """The range that torch finds by itself; None where it finds none."""
     inputs, kwargs = _detached((inputs, kwargs))  # torch marks them
     try:
-        program = _traced(model, inputs, kwargs, samples, Dim.DYNAMIC)
+        program = _traced(model, inputs, kwargs, sizes, Dim.DYNAMIC)
         node = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name in program.graph_signature.user_inputs)
         size = node.meta["val"].shape[0].node
         bounds = program.range_constraints[size.expr]
@@ -577,14 +613,19 @@ def _line_of_guard(size: Any) -> str:
     return "a line of the model that torch does not name"
 
 
-def _traced(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int, batch: Any) -> torch.export.ExportedProgram:
-    def dimensions_of(leaf: Any) -> Optional[dict[int, Any]]:
-        has_samples = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples
-        return {0: batch} if has_samples else None
+def _traced(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes, batch: Any) -> torch.export.ExportedProgram:
+    def dimensions_of(leaf: Any, lengths: Sequence[int]) -> Optional[dict[int, Any]]:
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        samples = {0: batch} if leaf.dim() > 0 and leaf.shape[0] == sizes.samples else {}
+        return {**samples, **{dimension: Dim.DYNAMIC for dimension in lengths}} or None
 
     # Export takes the dimensions in the structure that the arguments have once they are bound to forward's names.
     arguments = inspect.signature(model.forward).bind(*inputs, **kwargs).arguments
-    shapes = pytree.tree_map(dimensions_of, dict(arguments))
+    shapes = {
+        name: pytree.tree_map(lambda leaf, lengths=sizes.lengths.get(name, ()): dimensions_of(leaf, lengths), value)
+        for name, value in arguments.items()
+    }
     with _quiet():
         return torch.export.export(model, inputs, kwargs=kwargs or None, dynamic_shapes=shapes, strict=False)
 

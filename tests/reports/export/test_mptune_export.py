@@ -176,6 +176,25 @@ class GoodExports(ExportTest):
             self.assertRegex(reference["batch_limit"], r"^test_mptune_export.py:\d+, if x.shape\[0\] >= self.samples:")
             self.assertEqual(program.module()(torch.randn(few, 4)).shape, (few, 4))
 
+    def test_lengths(self):
+        class Words(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embed, self.head = nn.Embedding(9, 4), nn.Linear(4, 9)
+
+            def forward(self, words):
+                return self.head(self.embed(words))
+
+        def loss(output, target):
+            return functional.cross_entropy(output.flatten(0, 1), target.flatten())
+
+        words, model = torch.randint(9, (5, 7)), Words()
+        program, _ = self.exported(model, words, lengths={"words": 1})
+        self.assertEqual(program.module()(torch.randint(9, (2, 3))).shape, (2, 3, 9))
+        program, _ = self.exported(model, words, words, loss=loss, lengths={"words": [1], "target": [1]})
+        others = torch.randint(9, (3, 11))
+        self.assertAlmostEqual(program.module()(others, others)[0].item(), loss(model(others), others).item(), places=6)
+
     def test_probabilities_as_targets(self):
         model, target = Net(), torch.rand(5, 4)
         model.drop.p = 0.0
@@ -457,6 +476,12 @@ class Refusals(ExportTest):
         model.register_buffer("code", torch.zeros(4))
         model.end = lambda self, x, y: y + self.code
         self.refused(["'code' already exists", "give that parameter or buffer another name"], model)
+
+    def test_lengths_that_the_model_does_not_have(self):
+        for lengths, words in (({"y": 1}, ["'y'", "use one of x"]), ({"x": 0}, ["dimension 0 of 'x', which is 5x4", "use 1 to 1"]),
+                               ({"x": [1, 2]}, ["dimension 2"]), ({"x": 1}, ["Constraints violated", "leave that dimension out of `lengths`"])):
+            self.refused(words, Net(), lengths=lengths)
+        self.refused(["an example of length 1"], nn.Linear(1, 4), self.x[:, :1], lengths={"input": 1})
 
     def test_samples(self):
         self.refused(["one sample", "two samples"], Net(), self.x[:1])
