@@ -34,6 +34,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import inspect
 import io
 import json
@@ -623,7 +624,7 @@ def _traced(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, size
     # Export takes the dimensions in the structure that the arguments have once they are bound to forward's names.
     arguments = inspect.signature(model.forward).bind(*inputs, **kwargs).arguments
     shapes = {
-        name: pytree.tree_map(lambda leaf, lengths=sizes.lengths.get(name, ()): dimensions_of(leaf, lengths), value)
+        name: pytree.tree_map(functools.partial(dimensions_of, lengths=sizes.lengths.get(name, ())), value)
         for name, value in arguments.items()
     }
     with _quiet():
