@@ -155,7 +155,7 @@ std::vector<int> split_evenly(int batch, int m) {
 }
 
 std::pair<int, int> allowed_counts(const SampleRange& samples, int batch) {
-  const int fewest = samples.most == 0 ? 1 : (batch + samples.most - 1) / samples.most;
+  const int fewest = samples.most == 0 ? 1 : (batch - 1) / samples.most + 1;
   return {fewest, batch / std::max(1, samples.least)};
 }
 

@@ -58,7 +58,7 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
   const SampleRange taken = profiler::samples_taken(cost.profile().layers);
   std::vector<int> sizes;
   for (int size = 1; size <= batch; ++size)
-    if (batch % size == 0 && size >= taken.least && (taken.most == 0 || size <= taken.most)) sizes.push_back(size);
+    if (batch % size == 0 && taken.takes(size)) sizes.push_back(size);
   // The largest sizes are left out first: with one or two micro-batches a pipeline hardly overlaps.
   sizes.resize(std::min<std::size_t>(sizes.size(), kMostSweptSizes));
   std::vector<Candidate> swept;

@@ -8,6 +8,7 @@
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/samples_taken.h"
 
 namespace mptune::planner {
 namespace {
@@ -93,8 +94,9 @@ class Changes {
   [[nodiscard]] std::optional<Change> best_split() const {
     std::optional<Change> best;
     const int m = plan_.num_microbatches();
+    const auto [fewest, most] = allowed_counts(profiler::samples_taken(cost_.profile().layers), plan_.global_batch_size());
     for (const int other : std::set<int>{m / 2, m * 2 / 3, m - 1, m + 1, m * 3 / 2, m * 2, m * 4}) {
-      if (other < 1 || other == m || other > plan_.global_batch_size()) continue;
+      if (other < fewest || other == m || other > most) continue;
       Plan plan = plan_;
       plan.microbatch_sizes = split_evenly(plan_.global_batch_size(), other);
       consider(best, plan, -1, OtherMicrobatches{other, m});

@@ -85,7 +85,8 @@ Plan one_stage(const SearchSpace& space, const CostModel& cost) {
   options.layers = cost.layers();
   options.precision = cost.profile().precision;
   options.stages = 1;
-  options.microbatches = space.microbatch_counts.empty() ? std::min(space.batch, 64) : space.microbatch_counts.back();
+  const auto [fewest, most] = allowed_counts(space.samples, space.batch);
+  options.microbatches = space.microbatch_counts.empty() ? std::max(fewest, std::min(most, 64)) : space.microbatch_counts.back();
   return make_plan(options);
 }
 
@@ -153,7 +154,7 @@ class ChoicesThatFit {
 
   /// Halves and their halves. The smallest first: where that does not fit, none does.
   void add_smaller_batch() {
-    int least = space_.replicas.empty() ? 1 : std::ranges::max(space_.replicas);
+    int least = std::max(space_.samples.least, space_.replicas.empty() ? 1 : std::ranges::max(space_.replicas));
     if (!space_.microbatch_counts.empty()) least = std::max(least, std::ranges::max(space_.microbatch_counts));
     std::vector<int> batches;
     for (int batch = space_.batch / 2; batch >= least; batch /= 2) batches.push_back(batch);

@@ -9,6 +9,7 @@
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/samples_taken.h"
 
 namespace mptune::planner {
 namespace {
@@ -171,13 +172,14 @@ bool is_tried(int count, int batch) {
 }
 
 /// Rows are left to whoever looks at one: there may be many, and long ones.
-std::vector<FitVariant> finer_splits(const Plan& plan) {
+std::vector<FitVariant> finer_splits(const Plan& plan, const SampleRange& samples) {
   std::vector<FitVariant> variants;
   if (!is_named(plan)) return variants;
   const int batch = plan.global_batch_size();
   const int replicas = static_cast<int>(std::ranges::max(plan.stages, {}, [](const Stage& s) { return s.devices.size(); }).devices.size());
   const int step = plan.num_stages() == 1 ? replicas : 1;  // a single stage's replicas share evenly
-  for (int count = plan.num_microbatches() + 1; count <= std::min(batch, kMostMicrobatches); ++count) {
+  const auto [fewest, most] = allowed_counts(samples, batch);
+  for (int count = std::max(fewest, plan.num_microbatches() + 1); count <= std::min(most, kMostMicrobatches); ++count) {
     if (count < replicas || count % step != 0 || !is_tried(count, batch)) continue;
     FitVariant finer{plan, count, {microbatches_value(count)}};
     finer.plan.microbatch_sizes = split_evenly(batch, count);
@@ -239,7 +241,7 @@ std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQu
     case FitKind::cut:
       return moved_cuts(plan, question, cost);
     case FitKind::split:
-      return finer_splits(plan);
+      return finer_splits(plan, profiler::samples_taken(cost.profile().layers));
     case FitKind::recompute:
       return more_recomputation(plan, question, cost);
   }

@@ -8,6 +8,7 @@
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/samples_taken.h"
 
 namespace mptune::planner {
 namespace {
@@ -132,7 +133,8 @@ DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::i
     stage.recompute = {Recompute::Mode::all, {}, {}};
     stage.offload = false;
   }
-  const int finest = std::max(plan.num_microbatches(), std::min(plan.global_batch_size(), kFinestSplit));
+  const int finest_allowed = allowed_counts(profiler::samples_taken(cost.profile().layers), plan.global_batch_size()).second;
+  const int finest = std::max(plan.num_microbatches(), std::min(finest_allowed, kFinestSplit));
   least.microbatch_sizes = split_evenly(plan.global_batch_size(), finest);
   if (const int count = fewest_stages(least, device, cap_bytes, most, cost); count > 0)
     return {count, {microbatches_value(finest), {Field::recompute, "all"}}};

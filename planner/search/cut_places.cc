@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "planner/field.h"
+#include "planner/plan.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 
@@ -62,17 +63,23 @@ std::string some_modules(const std::vector<ProfileLayer>& layers) {
 }  // namespace
 
 std::vector<int> cut_places(const std::string& pattern, const std::vector<ProfileLayer>& layers) {
-  const auto modules = modules_named(patterns_of(pattern), layers);
+  const std::vector<Parts> patterns = patterns_of(pattern);
+  const auto modules = modules_named(patterns, layers);
   if (modules.empty()) {
     const std::string some = some_modules(layers);
     throw FieldError(Field::cut_at, "no module is named by '" + pattern + "'",
                      some.empty() ? "leave it out: this profile names no modules" : "name modules of the model, which has " + some);
   }
+  // Behind what else its layer begins with, a module does not begin a stage.
+  const auto begins_with = [&](int place, const std::string& name) {
+    const std::string& first = layers[as_index(place)].modules.front();
+    return std::ranges::any_of(patterns, [&](const Parts& one) { return named_by(one, first) == name; });
+  };
   std::set<int> places;
   for (const auto& [name, range] : modules) {
     const int place = range.first;
     const auto divides = [&](const auto& other) { return other.second.first < place && place <= other.second.second; };
-    if (place > 0 && std::ranges::none_of(modules, divides)) places.insert(place);
+    if (place > 0 && begins_with(place, name) && std::ranges::none_of(modules, divides)) places.insert(place);
   }
   if (places.empty())
     throw FieldError(Field::cut_at, "no cut is possible before a module that '" + pattern + "' names",
@@ -89,10 +96,11 @@ Profile with_cut_places(Profile profile, const std::vector<int>& places) {
 }
 
 std::vector<int> nearly_equal_cuts(const std::vector<int>& places, int layers, int stages) {
+  const std::vector<int> wishes = equal_cuts(layers, stages);
   std::vector<int> cuts;
   std::size_t next = 0;
   for (int s = 1; s < stages; ++s) {
-    const double wish = static_cast<double>(s) * layers / stages;
+    const int wish = wishes[as_index(s - 1)];
     const std::size_t last = places.size() - as_index(stages - 1 - s);  // one past the last that leaves enough for the stages after it
     const auto off = [&](int place) { return std::abs(place - wish); };
     const auto begin = places.begin() + static_cast<std::ptrdiff_t>(next), end = places.begin() + static_cast<std::ptrdiff_t>(last);

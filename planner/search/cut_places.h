@@ -8,7 +8,7 @@
 namespace mptune::planner {
 
 /// The layers before which a stage may begin so that it begins with a module that `pattern` names, and no such module is divided.
-/// `pattern`: paths of modules, part by part, with * and ? for any text of a part and any character: "model.layers.*"; several with commas.
+/// `pattern`: paths of modules, part by part, each as a shell matches names of files (*, ?, [..]): "model.layers.*"; several with commas.
 /// Ascending. Throws FieldError (cut_at) if the pattern is not one, or names no module before which a cut is possible.
 [[nodiscard]] std::vector<int> cut_places(const std::string& pattern, const std::vector<ProfileLayer>& layers);
 

@@ -142,7 +142,9 @@ SearchSpace search_space(const PlanOptions& wanted) {
   restrict_replicas(space, wanted);
   restrict_cuts(space, wanted);
   space.cut_places = wanted.cut_places;
-  check_cut_places(wanted.cuts, wanted.cut_places, wanted.stages);
+  const int each = space.virtual_counts.empty() ? 1 : space.virtual_counts.front();
+  const int stages = !space.stage_counts.empty() ? space.stage_counts.front() : each > 1 ? each * devices_of(space) : 0;
+  check_cut_places(wanted.cuts, wanted.cut_places, stages);
   restrict_recomputation(space, wanted);
   return space;
 }

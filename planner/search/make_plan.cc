@@ -71,7 +71,8 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
   const int replicas = options.replicas.empty() ? 1 : *std::ranges::max_element(options.replicas);
   const planner::ScheduleInfo* schedule = planner::find_schedule(options.schedule);
   const bool whole = schedule != nullptr && schedule->one_microbatch;
-  if (count == 0) count = whole ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
+  const auto [fewest, most] = allowed_counts(options.samples, options.batch);
+  if (count == 0) count = std::max(fewest, whole ? 1 : std::min(std::max(4 * stages, replicas), std::max(fewest, most)));
   if (count > options.batch)
     throw planner::FieldError(planner::Field::microbatches,
                               std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch),

@@ -55,7 +55,7 @@ void check_cut_places(const std::vector<int>& cuts, const std::vector<int>& plac
   if (places.empty()) return;
   if (stages > std::ssize(places) + 1)
     throw FieldError(Field::stages,
-                     std::to_string(stages) + " stages, but stages may begin before " + counted(std::ssize(places), "layer") + " alone",
+                     std::to_string(stages) + " stages, but `cut_at` names " + counted(std::ssize(places), "place") + " for a cut",
                      "use at most " + std::to_string(places.size() + 1) + ", or leave `cut_at` out");
   for (const int cut : cuts)
     if (!std::ranges::binary_search(places, cut))

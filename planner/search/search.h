@@ -187,6 +187,7 @@ struct PlanOptions {
   int microbatches =
       0;  ///< 0: as many as `actions` have; else 1 for naive, min(4 x stages, batch) for others, with replicas at least one each
   int split_size = 0;                       ///< 0: not given; not together with microbatches
+  SampleRange samples;                      ///< of a micro-batch that the model takes, where neither is given
   std::string schedule = kDefaultSchedule;  ///< a name; empty: that of `actions`, or the default without any
   std::vector<std::vector<Action>> actions;
   std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"

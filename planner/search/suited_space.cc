@@ -24,10 +24,11 @@ void allow_one_microbatch(SearchSpace& space, const std::string& why) {
 
 std::string text_of(const SampleRange& samples) {
   if (samples.most == 0) return "at least " + std::to_string(samples.least);
-  return std::to_string(samples.least) + " to " + std::to_string(samples.most);
+  return (samples.most == samples.least ? "" : std::to_string(samples.least) + " to ") + std::to_string(samples.most);
 }
 
-void allow_sizes(SearchSpace& space, const SampleRange& samples) {
+/// `one`: numerics are kept by one micro-batch.
+void allow_sizes(SearchSpace& space, const SampleRange& samples, bool one) {
   if (samples == SampleRange{}) return;
   space.samples = samples;
   const auto [fewest, most] = allowed_counts(samples, space.batch);
@@ -36,9 +37,12 @@ void allow_sizes(SearchSpace& space, const SampleRange& samples) {
     throw Error(what + ", which a batch of " + std::to_string(space.batch) + " can't be split into", "--batch",
                 samples.most > 0 && samples.most < 2 * samples.least - 1 ? "give a multiple of " + std::to_string(samples.most)
                                                                          : "give at least " + std::to_string(samples.least));
+  if (one && fewest > 1)
+    throw Error(what + ", and numerics are kept by one micro-batch alone", "--keep-numerics",
+                "leave it out, or give --batch " + std::to_string(samples.most) + " or less");
   const auto is_allowed = [&](int count) { return fewest <= count && count <= most; };
   if (!space.microbatch_counts.empty() && std::ranges::none_of(space.microbatch_counts, is_allowed))
-    throw Error(what, space.keep_numerics ? "--keep-numerics" : "--microbatches",
+    throw Error(what, "--microbatches",
                 fewest == most ? "give --microbatches " + std::to_string(fewest)
                                : "give --microbatches from " + std::to_string(fewest) + " to " + std::to_string(most));
 }
@@ -51,11 +55,10 @@ SearchSpace suited_space(SearchSpace space, const std::vector<ProfileLayer>& lay
   std::string why;
   if (norm != layers.end()) why = norm->name + " normalises over the samples of a micro-batch";
   if (writer != layers.end()) why = writer->name + " writes its buffer " + writer->written_buffer + " once a micro-batch";
-  if (!why.empty() && (space.keep_numerics || writer != layers.end())) {
-    allow_no_replicas(space, why);
-    if (space.keep_numerics) allow_one_microbatch(space, why);
-  }
-  allow_sizes(space, profiler::samples_taken(layers));
+  if (!why.empty() && (space.keep_numerics || writer != layers.end())) allow_no_replicas(space, why);
+  const bool one = !why.empty() && space.keep_numerics;
+  if (one) allow_one_microbatch(space, why);
+  allow_sizes(space, profiler::samples_taken(layers), one);
   return space;
 }
 

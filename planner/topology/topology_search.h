@@ -21,6 +21,7 @@ struct UniformSpace {
   std::vector<int> stage_counts;                                         ///< K; empty: all
   std::vector<int> replica_counts;                                       ///< R; empty: all
   std::vector<int> microbatch_counts;                                    ///< R M; empty: all
+  SampleRange samples;                                                   ///< of a micro-batch that the model takes
   int keep = 8;                                                          ///< plans to return, of different shapes or schedules
   std::int64_t most_actions = std::numeric_limits<std::int64_t>::max();  ///< limit of the work, in simulated actions
   std::function<bool()> stop;                      ///< asked many times a second; true ends the search with what it has

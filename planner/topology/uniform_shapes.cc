@@ -36,7 +36,8 @@ std::vector<UniformShape> uniform_shapes(const UniformSpace& space, int devices,
     for (int stages = 1; stages <= std::min(most_stages, devices / replicas); ++stages) {
       if (!is_wanted(space.stage_counts, stages)) continue;
       for (const int microbatches : divisors_of(space.batch / replicas))
-        if (is_wanted(space.microbatch_counts, replicas * microbatches)) add_placements({stages, replicas, microbatches}, shapes);
+        if (is_wanted(space.microbatch_counts, replicas * microbatches) && space.samples.takes(space.batch / replicas / microbatches))
+          add_placements({stages, replicas, microbatches}, shapes);
     }
   }
   return shapes;

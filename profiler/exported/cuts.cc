@@ -88,11 +88,21 @@ void ProgramCuts::find_roles() {
   for (const auto& [state, range] : uses) state_uses_.push_back(range);
 }
 
+bool ProgramCuts::is_parameter(int value) const {
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const auto* input = std::get_if<ProgramValue>(&program_.graph.inputs[i]);
+    if (input != nullptr && input->index == value) return program_.inputs[i].kind == ProgramInput::Kind::parameter;
+  }
+  return false;
+}
+
 bool ProgramCuts::can_recompute(int node) const {
   if (graph_.random(node) || !graph_.writes(node).empty() || graph_.running_mean(node) >= 0 || graph_.batch_counter(node) >= 0)
     return false;
   const auto& reads = graph_.reads(node);
   const auto& makes = graph_.makes(node);
+  const bool reads_parameter = std::ranges::any_of(reads, [&](int read) { return is_parameter(memory_of(read)); });
+  if (reads_parameter && works_hard(program_.graph, program_.graph.nodes[as_index(node)])) return false;
   const bool reads_fit = std::all_of(reads.begin(), reads.end(), [&](int read) {
     const auto& size = program_.graph.values[as_index(read)].size;
     if (role_[as_index(read)] == Role::number) return size && size->value(symbols_).has_value();

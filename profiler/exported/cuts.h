@@ -32,7 +32,8 @@ struct CutPosition {
 /// Values without gradient (masks, rotary tables, position ids) are recomputed behind every cut if that is cheaper than carrying them.
 /// Carrying costs 16 KiB per tensor plus its bytes. Recomputing costs 4 KiB per operator plus a quarter of its output's bytes (0 for
 /// views), with at most 32 operators. Inputs of the recomputation that would not be carried anyway add their carrying cost.
-/// Random numbers, written values and values that depend on them are never recomputed.
+/// Random numbers, written values and values that depend on them are never recomputed, nor are products with a parameter, as those of a
+/// frozen trunk.
 ///
 /// Requires: `graph` made from `program`.
 class ProgramCuts {
@@ -72,6 +73,7 @@ class ProgramCuts {
   void find_roles();
   void find_recomputed();
   [[nodiscard]] bool can_recompute(int node) const;
+  [[nodiscard]] bool is_parameter(int value) const;
   [[nodiscard]] Slice slice_of(int node) const;
   [[nodiscard]] std::int64_t cost_of(int node) const;
   void forbid_unknown(CutPosition& cut) const;

@@ -11,8 +11,8 @@ namespace mptune::profiler {
 ///         region: conv(x), relu(conv)                     relu(conv)        without gradients
 ///     linear(region's output)                             linear(relu)
 ///
-/// Nodes without gradients are marked (ProgramNode::without_gradients). Regions whose arguments or results are no values of the program
-/// stay.
+/// What is within torch.no_grad() stays without gradients, whatever a region in it says. Nodes without gradients are marked
+/// (ProgramNode::without_gradients). Regions whose arguments or results are no values of the program stay.
 [[nodiscard]] ExportedProgram with_flat_regions(ExportedProgram program);
 
 }  // namespace mptune::profiler

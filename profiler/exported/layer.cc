@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -120,7 +119,7 @@ class ExportedLayer final : public Layer {
     const auto& symbols = shape_->bound->program.symbols;
     const auto range = symbols.find(shape_->bound->cuts.batch_symbol());
     if (shape_->first > 0 || range == symbols.end()) return {};
-    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    constexpr std::int64_t kMost = std::int64_t{1} << 20;  // larger batches are refused everywhere
     const std::int64_t least = std::clamp<std::int64_t>(range->second.least.value_or(1), 1, kMost);
     const std::int64_t most = range->second.most.value_or(kMost);
     return {static_cast<int>(least), most >= kMost ? 0 : static_cast<int>(std::max(most, least))};

@@ -16,7 +16,8 @@
 
 namespace mptune::profiler {
 
-/// A bound program, immutable and shared by its layers and their clones.
+/// A bound program, immutable and shared by its layers and their clones. Its nodes are those of the file in another order and more of them
+/// (flat_regions.h, early_writes.h).
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
       : program(with_early_writes(with_flat_regions(std::move(the_program)), where)),

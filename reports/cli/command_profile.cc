@@ -7,6 +7,7 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan_file.h"
+#include "planner/search/cut_places.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/rank.h"
@@ -99,11 +100,18 @@ void keep_profile(const ProfileCommand& command, const Profile& profile, const S
   session.say("what was measured is kept: " + ShellCommand("mptune plan").file(path).text());
 }
 
+/// What the plan may be changed to within what the user allows.
+Profile with_caps_and_places(const ProfileCommand& command, const tuner::TrainingSetup& setup, const Profile& measured) {
+  const Profile with = capped(planner::with_pool_devices(measured), setup);
+  const std::string& pattern = command.choice.cut_at;
+  return pattern.empty() ? with : planner::with_cut_places(with, planner::cut_places(pattern, with.layers));
+}
+
 void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingSetup& setup, const Plan& plan, const std::string& measured,
                            const Session& session) {
   const auto profile = profiler::read_recording(measured).profile;
   if (!profile) return;
-  const Profile with = capped(planner::with_pool_devices(*profile), setup);
+  const Profile with = with_caps_and_places(command, setup, *profile);
   if (const planner::FitAnswer fit = fit_of(plan, setup.devices, with); fit.excess.bytes > 0) {
     keep_profile(command, capped(*profile, setup), session);
     throw does_not_fit(fit);
@@ -168,7 +176,7 @@ Profiled profile_and_record(const ProfileCommand& command, const RankPlace& plac
     const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome());
     const auto profile = profiler::read_recording(folder.file("profile.sqlite")).profile;
     if (memory != nullptr && profile) {
-      const Profile with = capped(planner::with_pool_devices(*profile), setup);
+      const Profile with = with_caps_and_places(command, setup, *profile);
       keep_profile(command, capped(*profile, setup), session);
       throw ran_out_anyway(failed, *memory, profiled.plan, setup.devices, with);
     }

@@ -22,6 +22,7 @@
 #include "profiler/base/index.h"
 #include "profiler/base/nearest_word.h"
 #include "profiler/base/text.h"
+#include "profiler/trace/samples_taken.h"
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/render/style.h"
@@ -326,6 +327,7 @@ PlanOptions plan_options(const PlanChoice& choice, const std::vector<std::string
   options.devices = devices;
   options.batch = batch;
   options.layers = static_cast<int>(layers.size());
+  options.samples = profiler::samples_taken(layers);
   options.cuts = parse_cuts(choice.cuts, layers);
   if (!choice.cut_at.empty()) options.cut_places = planner::cut_places(choice.cut_at, layers);
   return options;

@@ -6,11 +6,13 @@
 
 #include "planner/search/cut_places.h"
 #include "planner/search/found_plan_file.h"
+#include "planner/search/plan_checks.h"
 #include "planner/topology/topology_search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
+#include "profiler/trace/samples_taken.h"
 #include "reports/cli/interrupt_watchdog.h"
 #include "reports/cli/plan_output.h"
 #include "reports/cli/progress.h"
@@ -54,6 +56,7 @@ planner::UniformSpace space_of(const TopologyCommand& command, const TopologyInp
   planner::UniformSpace space;
   space.where = command.topology;
   space.batch = batch_of(command, input.profile);
+  space.samples = profiler::samples_taken(input.profile.layers);
   if (!command.choice.schedule.empty()) space.schedules = {command.choice.schedule};
   if (const int stages = parse_count(command.choice.stages, "--stages", planner::Topology::kMostDevices); stages > 0)
     space.stage_counts = {stages};
@@ -86,8 +89,8 @@ PaperSearch search_on_paper(const TopologyCommand& command, planner::UniformSpac
 std::vector<planner::Field> given_fields(const PlanChoice& choice) {
   std::vector<planner::Field> given;
   for (const auto& [field, value] :
-       {std::pair{planner::Field::stages, &choice.stages}, std::pair{planner::Field::microbatches, &choice.microbatches},
-        std::pair{planner::Field::schedule, &choice.schedule}})
+       {std::pair{planner::Field::stages, &choice.stages}, std::pair{planner::Field::cut_at, &choice.cut_at},
+        std::pair{planner::Field::microbatches, &choice.microbatches}, std::pair{planner::Field::schedule, &choice.schedule}})
     if (!value->empty()) given.push_back(field);
   return given;
 }
@@ -150,8 +153,11 @@ planner::Json memory_rows_json(const Plan& plan, const Prediction& prediction, c
 int plan_on_topology(const TopologyCommand& command, const Session& session) {
   check_paper_options(command);
   TopologyInput input = read_on_topology(command.profile, command.topology, command.memory, command.encoder_layers);
-  if (const std::string& pattern = command.choice.cut_at; !pattern.empty())
-    input.profile = planner::with_cut_places(std::move(input.profile), planner::cut_places(pattern, input.profile.layers));
+  if (const std::string& pattern = command.choice.cut_at; !pattern.empty()) {
+    const std::vector<int> places = planner::cut_places(pattern, input.profile.layers);
+    planner::check_cut_places({}, places, parse_count(command.choice.stages, "--stages", planner::Topology::kMostDevices));
+    input.profile = planner::with_cut_places(std::move(input.profile), places);
+  }
   const std::string path = command.output.path.empty() ? model_stem(input.profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force, {command.profile, command.topology});
   planner::UniformSpace space = space_of(command, input);

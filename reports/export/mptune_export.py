@@ -113,14 +113,11 @@ class _Sizes:
 
 @dataclasses.dataclass
 class _Range:
-    """How many samples a program takes at once, and the model's line that says so."""
+    """How many samples a program takes at once, and the model's line that says so; "" where torch does not name it."""
 
     least: int
     most: Optional[int]
     line: str
-
-    def takes_all(self) -> bool:
-        return self.least == 1 and self.most is None
 
     def __str__(self) -> str:
         return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
@@ -161,13 +158,13 @@ def export(
         _check_operators(program)
         _check_program(program, reference, inputs, kwargs)
     about = _about(reference, samples, _tensors((inputs, kwargs))[0].device)
-    if limit is not None:
+    if limit is not None and limit.line:
         about["batch_limit"] = limit.line
     if cumulative:
         about["cumulative_norms"] = cumulative
     _save(program, file, {"mptune.json": json.dumps(about, allow_nan=False)})
     if limit is not None:
-        warnings.warn(f"{file} takes {limit} samples at once: {limit.line}", stacklevel=2)
+        warnings.warn(f"{file} takes {limit} samples at once" + (f": {limit.line}" if limit.line else ""), stacklevel=2)
     return program
 
 
@@ -256,7 +253,8 @@ class _SoftTargets(TorchFunctionMode):  # type: ignore[misc]
         given.apply_defaults()
         values = given.arguments
         old_reduction = values["size_average"] is not None or values["reduce"] is not None
-        if not values["target"].is_floating_point() or old_reduction or values["input"].dim() < 2:
+        soft = values["target"].is_floating_point() and values["target"].shape == values["input"].shape
+        if not soft or old_reduction or values["input"].dim() < 2:
             return function(*args, **kwargs)
         return _soft_cross_entropy(values["input"], values["target"], values["weight"], values["reduction"], values["label_smoothing"])
 
@@ -573,18 +571,44 @@ def _export(
     model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes
 ) -> tuple[torch.export.ExportedProgram, Optional[_Range]]:
     """The program, and the range of samples that it takes where the model limits it."""
-    limit = None
+    found = _Range(1, None, "")
     try:
-        return _traced(model, inputs, kwargs, sizes, Dim("batch", min=1)), None
+        program = _traced(model, inputs, kwargs, sizes, Dim("batch", min=1))
+        if _takes_one(model, program, inputs, kwargs, sizes.samples):
+            return program, None
     except Exception as error:  # whatever the model's own code raises under export
-        if "Constraints violated" in str(error):
-            limit = _limit_of(model, inputs, kwargs, sizes)
-        if limit is None or limit.takes_all():
+        limit = _limit_of(model, inputs, kwargs, sizes) if "Constraints violated" in str(error) else None
+        if limit is None or limit == found:
             raise _explained(error, limit.line if limit else "") from error
-    try:
-        return _traced(model, inputs, kwargs, sizes, Dim("batch", min=limit.least, max=limit.most)), limit
-    except Exception as error:
-        raise _explained(error, limit.line) from error
+        found = limit
+    # torch takes a size that may vary for two at least: whether the program does the same with one sample shows when it is tried.
+    for least in (1, 2) if found.least <= 2 else (found.least,):
+        limit = dataclasses.replace(found, least=least)
+        try:
+            program = _traced(model, inputs, kwargs, sizes, Dim("batch", min=limit.least, max=limit.most))
+        except Exception as error:
+            if least == max(found.least, 2):
+                raise _explained(error, found.line) from error
+            continue
+        if least > 1 or _takes_one(model, program, inputs, kwargs, sizes.samples):
+            break
+    return program, limit
+
+
+def _takes_one(
+    model: torch.nn.Module, program: torch.export.ExportedProgram, inputs: _Positional, kwargs: _Keywords, samples: int
+) -> bool:
+    """False if the program does with one sample what the model does with several alone."""
+    one = pytree.tree_map(lambda leaf: leaf[:1] if isinstance(leaf, torch.Tensor) and leaf.shape[:1] == (samples,) else leaf, (inputs, kwargs))
+
+    def loss_of(made: Callable[[], torch.nn.Module]) -> Optional[torch.Tensor]:
+        try:
+            return _step(_copy_of(made()), *one).loss
+        except Exception:  # it takes several samples
+            return None
+
+    ours, theirs = loss_of(lambda: model), loss_of(program.module)
+    return ours is None if theirs is None else ours is not None and not _differs(ours, theirs)
 
 
 def _limit_of(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes) -> Optional[_Range]:
@@ -597,9 +621,8 @@ def _limit_of(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, si
         bounds = program.range_constraints[size.expr]
     except Exception:  # another reason than a range
         return None
-    # A dynamic size is taken for two at least, whatever the model does.
-    least = int(bounds.lower) if bounds.lower > 2 else 1
     most = int(bounds.upper) if bounds.upper < sys.maxsize // 2 else None
+    least = int(bounds.lower) if bounds.lower > 2 else 1
     return _Range(least, most, _line_of_guard(size))
 
 
@@ -611,7 +634,7 @@ def _line_of_guard(size: Any) -> str:
             if size.expr in guard.expr.free_symbols and place is not None and not place.filename.startswith(_TORCH_FOLDER):
                 text = linecache.getline(place.filename, place.lineno).strip()
                 return f"{os.path.basename(place.filename)}:{place.lineno}, {text}"
-    return "a line of the model that torch does not name"
+    return ""
 
 
 def _traced(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, sizes: _Sizes, batch: Any) -> torch.export.ExportedProgram:

@@ -149,14 +149,14 @@ std::string render_memory(const TraceReport& report, const TextStyle& style) {
   int label = 0;
   int margin = 0;
   for (const MemoryRow& row : report.memory) {
-    label = std::max(label, display_width(row.device));
+    label = std::max(label, display_width(shortened(row.device, most_label(style))));
     margin = std::max(margin, row.cap_bytes > 0 ? display_width(" cap " + format_bytes(row.cap_bytes)) : 0);
   }
   const int rows = report.memory.size() <= kMostTall ? kDrawnRows : 1;
   std::string text;
   for (const MemoryRow& row : report.memory) {
     if (most_of(row) == 0) continue;
-    std::string name = paint(style, is_over(row) ? Color::red : Color::none, pad_right(row.device, label)) + "  ";
+    std::string name = paint(style, is_over(row) ? Color::red : Color::none, pad_right(shortened(row.device, label), label)) + "  ";
     if (!row.samples.empty()) {
       text += picture_text(row, name, report.timeline_s, rows, rows > 1 ? margin : 0, style);
       name = repeat(" ", display_width(name));

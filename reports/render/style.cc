@@ -102,6 +102,21 @@ std::string clip_text(const std::string& given, int columns) {
   return text;
 }
 
+std::string shortened(const std::string& given, int columns) {
+  const std::string text = printable(given);
+  const int wide = display_width(text);
+  if (wide <= columns) return text;
+  constexpr int kDots = 2;
+  const int head = std::max(0, columns - kDots + 1) / 2, tail = std::max(0, columns - kDots - head);
+  std::string end = text;
+  for (int left = wide; left > tail; --left) {
+    std::size_t next = 1;
+    while (next < end.size() && !starts_code_point(end[next])) ++next;
+    end.erase(0, next);
+  }
+  return clip_text(text, head) + ".." + end;
+}
+
 std::string pad_right(const std::string& text, int columns) {
   return text + repeat(" ", columns - display_width(text));
 }
@@ -147,7 +162,8 @@ std::string heading(const TextStyle& style, const std::string& title) {
          paint(style, Color::dim, repeat(style.unicode ? "─" : "-", rule)) + "\n";
 }
 
-Canvas::Canvas(int rows, int columns) : columns_(columns), rows_(as_index(rows), std::vector<Glyph>(as_index(columns))) {}
+Canvas::Canvas(int rows, int columns)
+    : columns_(std::max(0, columns)), rows_(as_index(std::max(0, rows)), std::vector<Glyph>(as_index(columns_))) {}
 
 void Canvas::put(int row, int column, const std::string& glyph, Color color) {
   if (row >= 0 && row < static_cast<int>(rows_.size()) && column >= 0 && column < columns_)

@@ -27,6 +27,8 @@ enum class Color { none, bold, dim, red, green, yellow, blue, magenta, cyan };
 [[nodiscard]] int display_width(const std::string& text);
 /// The first `columns` columns of text without our escape sequences, made printable.
 [[nodiscard]] std::string clip_text(const std::string& given, int columns);
+/// The text, made printable; where it is wider than `columns`, its beginning and its end: "cpu:0,2,4..28,30".
+[[nodiscard]] std::string shortened(const std::string& given, int columns);
 [[nodiscard]] std::string pad_right(const std::string& text, int columns);
 [[nodiscard]] std::string pad_left(const std::string& text, int columns);
 /// `count` copies of `glyph`, none for a negative count.
@@ -41,7 +43,12 @@ enum class Color { none, bold, dim, red, green, yellow, blue, magenta, cyan };
 /// A line with a title, dim rule to the full width.
 [[nodiscard]] std::string heading(const TextStyle& style, const std::string& title);
 
-/// A picture of single-column glyphs, each with a colour.
+/// Columns that names of devices may take at the left of a picture.
+[[nodiscard]] constexpr int most_label(const TextStyle& style) {
+  return style.width / 3;
+}
+
+/// A picture of single-column glyphs, each with a colour. Without room it is empty.
 class Canvas {
  public:
   Canvas(int rows, int columns);

@@ -151,7 +151,8 @@ std::string render_panel(const TraceReport& report, const Panel& panel, int labe
   for (std::size_t device = 0; device < drawn_devices(report); ++device) {
     const Canvas canvas = draw_device(report, static_cast<int>(device), panel, several.contains(static_cast<int>(device)), style);
     for (int row = 0; row < rows; ++row) {
-      text += pad_right(row == rows / 2 ? report.devices[device].device : "", label_width) + canvas.row(row, style);
+      text +=
+          pad_right(row == rows / 2 ? shortened(report.devices[device].device, label_width - 2) : "", label_width) + canvas.row(row, style);
       text.erase(text.find_last_not_of(' ') + 1);
       text += "\n";
     }
@@ -221,7 +222,8 @@ int panels_for(const TraceReport& report, int columns) {
 std::string render_timeline(const TraceReport& report, const TextStyle& style) {
   if (report.timeline.empty() || report.timeline_s <= 0) return "";
   int label_width = 0;
-  for (const DeviceRow& row : report.devices) label_width = std::max(label_width, display_width(row.device) + 2);
+  for (const DeviceRow& row : report.devices)
+    label_width = std::max(label_width, display_width(shortened(row.device, most_label(style))) + 2);
   const int columns = std::max(20, style.width - label_width - 1);
   const int panels = panels_for(report, columns);
   std::string text;

@@ -126,9 +126,9 @@ std::string causes_text(const DeviceRow& row) {
 
 std::string render_idle(const TraceReport& report, const TextStyle& style) {
   int label = 3;
-  for (const DeviceRow& row : report.devices) label = std::max(label, display_width(row.device));
+  for (const DeviceRow& row : report.devices) label = std::max(label, display_width(shortened(row.device, most_label(style))));
   const auto begin = [&](const std::string& name, double share) {
-    return pad_right(name, label) + pad_left(format_percent(share), 9) + " idle";
+    return pad_right(shortened(name, label), label) + pad_left(format_percent(share), 9) + " idle";
   };
   std::string text;
   for (const DeviceRow& row : report.devices)

@@ -44,6 +44,27 @@ TEST(Width, LongNamesAndVerdictsFitEveryTerminal) {
     }
 }
 
+/// Names of devices are texts of others.
+TEST(Width, DevicesOfAnyNameFitEveryTerminal) {
+  for (const std::size_t letters : {1U, 30U, 79U, 80U, 500U}) {
+    TraceReport report = testing::sample_trace();
+    const auto renamed = [&](const std::string& device) { return device + std::string(letters, 'x') + device; };
+    for (DeviceRow& row : report.devices) row.device = renamed(row.device);
+    for (MemoryRow& row : report.memory) row.device = renamed(row.device);
+    for (LinkRow& row : report.links) row.source = row.destination = renamed(row.source);
+    for (const int width : {60, 80, 120})
+      for (const bool unicode : {false, true})
+        expect_width(render_trace_report(report, {.width = width, .unicode = unicode, .color = false}), width);
+  }
+}
+
+TEST(Width, ShortenedNamesKeepBeginAndEnd) {
+  EXPECT_EQ(shortened("cpu:0,2,4,6,8,10", 16), "cpu:0,2,4,6,8,10");
+  EXPECT_EQ(shortened("cpu:0,2,4,6,8,10", 12), "cpu:0..,8,10");
+  EXPECT_EQ(shortened("gpu \u00b5\u00b5\u00b5\u00b5", 6), "gp..\u00b5\u00b5");
+  for (int columns = 2; columns < 20; ++columns) EXPECT_LE(display_width(shortened("cpu:0,2,4,6,8,10,12", columns)), columns);
+}
+
 TEST(Width, TablesBreakTextsBeforeTheyBecomeLines) {
   const std::vector<Column> columns = {{"device"}, {"step", true}, {"what"}};
   const std::vector<std::vector<Cell>> rows = {{"cpu:0,2,4,6,8,10", "301 ms", "some words that are long"}};

@@ -174,7 +174,7 @@ std::vector<std::vector<int>> further_splits(const std::vector<int>& asked, cons
     splits.emplace_back(as_index(kAloneOfLarge), 1).push_back(batch - kAloneOfLarge);
   }
   if (samples.least > 1 && batch > samples.least) splits.push_back({samples.least, batch - samples.least});
-  const auto is_taken = [&](int size) { return size >= samples.least && (samples.most == 0 || size <= samples.most); };
+  const auto is_taken = [&](int size) { return samples.takes(size); };
   std::erase_if(splits, [&](const std::vector<int>& split) { return split == asked || !std::ranges::all_of(split, is_taken); });
   const auto again = std::ranges::unique(splits);
   splits.erase(again.begin(), again.end());
@@ -288,6 +288,8 @@ std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::v
           (void)WholeModel(model_).forward(inputs, running, nullptr, of_part.observer());
           found.operation = of_batch.first_difference(of_part, tolerance, part_of);
         }
+        // One number, such as a loss, is another for every part; what it is made of shows whether samples couple.
+        if (expected.dim() == 0 && found.operation.empty()) continue;
         return found;
       }
     }
@@ -297,11 +299,12 @@ std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::v
   return std::nullopt;
 }
 
-CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
+CheckPart ModelCheck::microbatches(const std::vector<int>& sizes, const std::function<bool()>& has_time) {
   CheckPart about{.name = "microbatches", .compared = sizes_text(sizes) + kWithWholeBatch};
   about.remedy = loss_is_of_the_model(model_) ? kSamplesAloneOrNamedLoss : kSamplesAlone;
   if (sizes.size() == 1) {
-    about.left_out = "there is one micro-batch; give --batch and --microbatches";
+    about.left_out = model_.samples() == SampleRange{} ? "there is one micro-batch; give --batch and --microbatches"
+                                                       : "no batch that the model takes at once is of several micro-batches that it takes";
     return about;
   }
   for (const ModelLayer& layer : model_.layers()) {
@@ -311,16 +314,20 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
   }
   about.tolerance = tolerance_of(model_, whole().outputs);
   CheckPart all = microbatches_of(sizes, about);
+  std::string refused;
   for (const std::vector<int>& further : further_splits(sizes, model_.samples())) {
-    if (all.difference || !all.left_out.empty()) break;
+    if (all.difference || !all.left_out.empty() || (has_time && !has_time())) break;
     try {
       all = joined(std::move(all), microbatches_of(further, about));
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error&) {
-      continue;  // a layer that fails on so few samples: no plan has such micro-batches
+      refused = sizes_text(further);
+    } catch (const Error&) {
+      refused = sizes_text(further);
     }
   }
+  if (!refused.empty() && !all.difference) all.compared += "; the model fails on " + refused;
   return all;
 }
 
@@ -331,16 +338,23 @@ CheckPart ModelCheck::microbatches_of(const std::vector<int>& sizes, CheckPart a
   compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
   add_gradients(compared, model_, sum.gradients, whole().gradients);
   if (!compared.differs()) return compared.part();
-  if (const auto layer = first_layer_that_couples(sizes, about.tolerance)) {
-    compared.part().difference = *layer;
-    return compared.part();
+  if (const std::string writer = writer_that_explains(sizes, about); !writer.empty()) {
+    about.left_out =
+        writer + " once a micro-batch, as PyTorch's gradient accumulation does: micro-batches train otherwise than the whole batch";
+    return about;
   }
-  // From the same buffers every layer gives the same: the micro-batches differ by what those before them have written.
+  if (const auto layer = first_layer_that_couples(sizes, about.tolerance)) compared.part().difference = *layer;
+  return compared.part();
+}
+
+std::string ModelCheck::writer_that_explains(const std::vector<int>& sizes, const CheckPart& about) {
   const auto writer = std::ranges::find_if(model_.layers(), [](const ModelLayer& layer) { return !layer.layer->written_buffer().empty(); });
-  if (writer == model_.layers().end()) return compared.part();
-  about.left_out = writer->name + " writes its buffer " + writer->layer->written_buffer() +
-                   " once a micro-batch, as PyTorch's gradient accumulation does: micro-batches train otherwise than the whole batch";
-  return about;
+  if (writer == model_.layers().end()) return "";
+  const StepRecord sum = whole_step(model_, batch_, sizes, seed_, Buffers::of_the_model);
+  ComparedTensors compared(about);
+  compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
+  add_gradients(compared, model_, sum.gradients, whole().gradients);
+  return compared.differs() ? "" : writer->name + " writes its buffer " + writer->layer->written_buffer();
 }
 
 CheckPart ModelCheck::plan(const Plan& plan) const {

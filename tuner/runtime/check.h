@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ class ModelCheck {
   /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch, then those over samples alone and over parts
   /// of unequal size, as far as the model takes them. Ends at the first that differs. Left out where batch norms couple
   /// samples, and where micro-batches differ by a buffer alone that those before them have written.
-  [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes);
+  /// `has_time`: asked before each of the further splits; may be empty.
+  [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes, const std::function<bool()>& has_time = {});
   /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
   /// micro-batches.
   [[nodiscard]] CheckPart plan(const Plan& plan) const;
@@ -41,6 +43,8 @@ class ModelCheck {
   void name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const;
   void name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const;
   [[nodiscard]] CheckPart microbatches_of(const std::vector<int>& sizes, CheckPart about);
+  /// "layer writes its buffer x" where the micro-batches agree once each begins with the model's buffers; else "".
+  [[nodiscard]] std::string writer_that_explains(const std::vector<int>& sizes, const CheckPart& about);
   [[nodiscard]] std::optional<CheckDifference> first_layer_that_couples(const std::vector<int>& sizes, double tolerance);
 
   const Model& model_;

@@ -49,7 +49,8 @@ std::string WatchedNodes::first_difference(const WatchedNodes& other, double tol
     if (theirs == other.made_.end() || makes_uninitialised(range_.program->program.graph.nodes[as_index(node)])) continue;
     for (std::size_t i = 0; i < std::min(tensors.size(), theirs->second.size()); ++i) {
       const at::Tensor ours = part_of && tensors[i].defined() ? part_of(tensors[i]) : tensors[i];
-      const bool comparable = ours.defined() && theirs->second[i].defined() && (!part_of || ours.sizes() == theirs->second[i].sizes());
+      const bool comparable =
+          ours.defined() && theirs->second[i].defined() && (!part_of || (ours.dim() > 0 && ours.sizes() == theirs->second[i].sizes()));
       if (comparable && relative_difference(ours, theirs->second[i]) > tolerance) return range_.program->graph.describe(node);
     }
   }

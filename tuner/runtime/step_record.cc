@@ -86,8 +86,11 @@ Tensors WholeModel::forward_program(const Tensors& inputs, const RunContext& con
   return result;
 }
 
-StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed) {
+StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed, Buffers buffers) {
   WholeModel whole(model);
+  const std::vector<NamedTensor> kept = buffers_of(whole.holders());
+  std::vector<at::Tensor> values;
+  for (const NamedTensor& buffer : kept) values.push_back(buffer.tensor.clone());
   StepStatistics statistics;
   StepRecord record;
   const std::vector<double> weights = model.loss().weights_of_parts(batch.target, sizes);
@@ -95,6 +98,10 @@ StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<
   context.seed = seed;
   for (const int size : sizes) {
     context.samples = size;
+    if (buffers == Buffers::of_the_model && context.microbatch > 0) {
+      const at::NoGradGuard no_gradients;
+      for (std::size_t i = 0; i < kept.size(); ++i) kept[i].tensor.copy_(values[i]);
+    }
     const Batch part = samples_of(batch, context.first_sample, size);
     const Tensors outputs = whole.forward(part.inputs, context, sizes.size() == 1 ? &record.outputs : nullptr);
     const double weight = weights[as_index(context.microbatch)];

@@ -56,8 +56,12 @@ class WholeModel {
   std::vector<ModelLayer> whole_;  ///< an exported program as one layer
 };
 
+/// What a micro-batch finds in the buffers that forward writes: what those before it left, or what the model has.
+enum class Buffers { as_left, of_the_model };
+
 /// One step of the whole model in the calling thread, micro-batch after micro-batch; gradients are summed in that order.
-[[nodiscard]] StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed);
+[[nodiscard]] StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed,
+                                    Buffers buffers = Buffers::as_left);
 
 /// A step of one micro-batch with every layer as a piece of its own: detached boundaries, gradients passed back from piece to piece.
 struct PiecewiseStep {

@@ -70,7 +70,7 @@ class Parts {
   /// Adds the parts that `make` returns, called `names`; once the budget is spent, adds them as left out.
   void add(const std::vector<std::string>& names, const std::string& what, const std::function<std::vector<CheckPart>()>& make) {
     reply_(Progress{what, static_cast<double>(done_++) / count_});
-    if (budget_s_ <= 0 || monotonic_seconds() - started_s_ < budget_s_) {
+    if (has_time()) {
       for (CheckPart& part : make()) result.parts.push_back(std::move(part));
       return;
     }
@@ -82,6 +82,8 @@ class Parts {
       part.no_time = true;
     }
   }
+
+  [[nodiscard]] bool has_time() const { return budget_s_ <= 0 || monotonic_seconds() - started_s_ < budget_s_; }
 
   CheckResult result;
 
@@ -111,7 +113,7 @@ void check(const CheckRequest& request, const Replies& reply) {
     parts.add({"reference"}, "the reference of the export",
               [&] { return std::vector{check_reference(parse_model_text(setup.model).name)}; });
   parts.add({"again", "pieces"}, "every layer as a piece", [&] { return checked.pieces(); });
-  parts.add({"microbatches"}, "micro-batches", [&] { return std::vector{checked.microbatches(sizes)}; });
+  parts.add({"microbatches"}, "micro-batches", [&] { return std::vector{checked.microbatches(sizes, [&] { return parts.has_time(); })}; });
   if (request.plan) parts.add({"plan"}, "the plan", [&] { return std::vector{ModelCheck(model, batch, setup.seed).plan(*request.plan)}; });
   if (setup.precision != Precision::float32) parts.add({"precision"}, "the precision", [&] { return std::vector{checked.precision()}; });
   reply(Checked{parts.result});

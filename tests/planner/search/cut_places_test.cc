@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "planner/search/given_choices.h"
+#include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
 #include "tests/support/error_of.h"
 
@@ -29,7 +32,8 @@ const std::vector<ProfileLayer> kTransformer = layers_of({{"embed"},
 
 TEST(CutPlaces, BeginModulesThatTheyDoNotDivide) {
   EXPECT_EQ(cut_places("layers.*", kTransformer), (std::vector<int>{1, 3, 6})) << "layers.2 begins in a layer of layers.1";
-  EXPECT_EQ(cut_places("layers.*,head", kTransformer), (std::vector<int>{1, 3, 6, 8}));
+  EXPECT_EQ(cut_places("layers.*,norm", kTransformer), (std::vector<int>{1, 3, 6, 8}));
+  EXPECT_EQ(cut_places("layers.*,head", kTransformer), (std::vector<int>{1, 3, 6})) << "norm comes before the head";
   EXPECT_EQ(cut_places("layers.?.mlp", kTransformer), (std::vector<int>{2, 4, 5, 7}));
   EXPECT_EQ(cut_places("layers.[01]", kTransformer), (std::vector<int>{1, 3}));
   EXPECT_EQ(cut_places("*", kTransformer), (std::vector<int>{1, 8})) << "layers, norm and head";
@@ -67,7 +71,7 @@ TEST(CutPlaces, AgreeWithTheRuleOnRandomModels) {
         bool before = false, behind = false;
         for (std::size_t layer = 0; layer < modules.size(); ++layer) (layer < cut ? before : behind) |= has(layer, name);
         divides |= before && behind;
-        begins |= !before && has(cut, name);
+        begins |= !before && modules[cut].front().starts_with(name + ".");
       }
       if (begins && !divides) expected.push_back(static_cast<int>(cut));
     }
@@ -84,6 +88,11 @@ TEST(CutPlaces, AgreeWithTheRuleOnRandomModels) {
 TEST(CutPlaces, NearlyEqualCutsAreEqualWhereTheyCanBe) {
   EXPECT_EQ(nearly_equal_cuts({1, 2, 3, 4, 5, 6, 7}, 8, 4), (std::vector<int>{2, 4, 6}));
   EXPECT_EQ(nearly_equal_cuts({1, 3, 6}, 9, 3), (std::vector<int>{3, 6}));
+  for (int layers = 2; layers < 20; ++layers) {
+    std::vector<int> all(as_index(layers - 1));
+    std::iota(all.begin(), all.end(), 1);
+    for (int stages = 1; stages <= layers; ++stages) EXPECT_EQ(nearly_equal_cuts(all, layers, stages), equal_cuts(layers, stages));
+  }
   EXPECT_EQ(nearly_equal_cuts({1, 3, 6}, 9, 4), (std::vector<int>{1, 3, 6}));
   EXPECT_EQ(nearly_equal_cuts({7, 8}, 9, 3), (std::vector<int>{7, 8}));
   EXPECT_TRUE(nearly_equal_cuts({7}, 9, 1).empty());
@@ -123,9 +132,9 @@ TEST(CutPlaces, GivenCutsAndStagesHaveToFit) {
   options.batch = 8;
   options.layers = 9;
   options.cut_places = {1, 3, 6};
+  EXPECT_EQ(make_plan(options).stages[1].first_layer, 6) << "5 would be even";
+  options.cuts = {3};
   EXPECT_EQ(make_plan(options).stages[1].first_layer, 3);
-  options.cuts = {6};
-  EXPECT_EQ(make_plan(options).stages[1].first_layer, 6);
   options.cuts = {4};
   for (const auto& ask : {std::function([&] { (void)make_plan(options); }), std::function([&] { (void)search_space(options); })})
     EXPECT_EQ(testing::error_of(ask).problem(), "cut 4 is not before a module that `cut_at` names");
@@ -133,7 +142,11 @@ TEST(CutPlaces, GivenCutsAndStagesHaveToFit) {
   options.cut_places = {3};
   options.stages = 3;
   options.devices = testing::names(3);
-  EXPECT_EQ(testing::error_of([&] { (void)make_plan(options); }).problem(), "3 stages, but stages may begin before 1 layer alone");
+  PlanOptions replicas = options;
+  replicas.stages = 0;
+  replicas.replicas = {1, 1, 1};
+  EXPECT_THAT(testing::refusal_of([&] { (void)search_space(replicas); }), ::testing::HasSubstr("3 stages"));
+  EXPECT_EQ(testing::error_of([&] { (void)make_plan(options); }).problem(), "3 stages, but `cut_at` names 1 place for a cut");
 }
 
 }  // namespace

@@ -139,10 +139,33 @@ TEST(SuitedSpace, OfSizesThatNoSplitHasTheRemedyIsNamed) {
   };
   EXPECT_EQ(refusal({1, 3}, {2}), "--microbatches: the model takes micro-batches of 1 to 3 samples; give --microbatches from 3 to 8");
   EXPECT_EQ(refusal({8, 0}, {2}), "--microbatches: the model takes micro-batches of at least 8 samples; give --microbatches 1");
+  EXPECT_EQ(refusal({4, 4}, {1}), "--microbatches: the model takes micro-batches of 4 samples; give --microbatches 2");
   EXPECT_EQ(refusal({6, 7}, {}),
             "--batch: the model takes micro-batches of 6 to 7 samples, which a batch of 8 can't be split into; give a multiple of 7");
   EXPECT_EQ(refusal({16, 0}, {}),
             "--batch: the model takes micro-batches of at least 16 samples, which a batch of 8 can't be split into; give at least 16");
+}
+
+TEST(SuitedSpace, NumericsAreKeptByOneMicrobatchIfTheModelTakesIt) {
+  Profile profile = profile_of(Has::norm);
+  profile.layers[0].samples = {1, 3};
+  const Error error = testing::error_of([&] { (void)suited_space(space_of(true), profile.layers); });
+  EXPECT_EQ(error.where(), "--keep-numerics");
+  EXPECT_EQ(error.remedy(), "leave it out, or give --batch 3 or less");
+}
+
+TEST(SuitedSpace, PlansByOptionsHaveSizesThatTheModelTakes) {
+  for (const SampleRange& samples : {SampleRange{1, 3}, SampleRange{4, 0}, SampleRange{8, 8}, SampleRange{2, 2}}) {
+    PlanOptions options;
+    options.devices = testing::names(2);
+    options.batch = 16;
+    options.layers = 6;
+    options.samples = samples;
+    for (const char* schedule : {"1f1b", "gpipe"}) {
+      options.schedule = schedule;
+      for (const int size : make_plan(options).microbatch_sizes) EXPECT_TRUE(samples.takes(size)) << size << " of " << samples.least;
+    }
+  }
 }
 
 /// Against all splits.
@@ -154,7 +177,8 @@ TEST(AllowedCounts, AreThoseOfWhichEverySizeIsAllowed) {
         const auto [fewest, largest] = allowed_counts({least, most}, batch);
         for (int count = 1; count <= batch; ++count) {
           const std::vector<int> sizes = split_evenly(batch, count);
-          const bool allowed = sizes.back() >= least && (most == 0 || sizes.front() <= most);
+          const SampleRange range{least, most};
+          const bool allowed = std::ranges::all_of(sizes, [&](int size) { return range.takes(size); });
           EXPECT_EQ(allowed, fewest <= count && count <= largest) << batch << " " << count << " " << least << " " << most;
         }
       }

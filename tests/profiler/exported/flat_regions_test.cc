@@ -86,6 +86,14 @@ TEST_P(Regions, AreCutWithin) {
   EXPECT_EQ(layers.compare({inputs, whole.loss(), whole.gradients(), whole.buffers()}).different, 0);
 }
 
+/// A frozen trunk is carried, not computed by every stage behind it.
+TEST_P(Regions, ProductsAreComputedOnce) {
+  const BoundProgram bound(small.program, "small", 1'000'000);
+  for (int cut = 1; cut < bound.graph.nodes(); ++cut)
+    for (const int node : bound.cuts.nodes_of(cut, bound.graph.nodes()))
+      EXPECT_TRUE(node >= cut || bound.program.graph.nodes[as_index(node)].target != "torch.ops.aten.matmul.default") << cut << " " << node;
+}
+
 TEST_P(Regions, OfArgumentsThatAreNoValuesStay) {
   small.program.graph.nodes[0].inputs[2].argument = std::int64_t{1};
   EXPECT_EQ(with_flat_regions(small.program).graph.nodes.size(), small.program.graph.nodes.size());

@@ -220,6 +220,42 @@ TEST(CheckedModels, MicrobatchesThatDifferByAWrittenBufferAreLeftOut) {
   EXPECT_NE(part.left_out.find("part1 writes its buffer writing.runs once a micro-batch"), std::string::npos) << part.left_out;
 }
 
+TEST(CheckedModels, AWrittenBufferThatExplainsNothingHidesNothing) {
+  class Counting final : public Layer {
+   public:
+    Tensors forward(const Tensors& inputs, const RunContext&) override {
+      runs_.add_(1);
+      return {inputs.at(0) * weight_};
+    }
+    std::vector<NamedTensor> parameters() const override { return {{"counting.weight", weight_}}; }
+    std::vector<NamedTensor> buffers() const override { return {{"counting.runs", runs_}}; }
+    std::unique_ptr<Layer> clone() const override { return std::make_unique<Counting>(); }
+    std::string kind() const override { return "Counting"; }
+    std::string written_buffer() const override { return "counting.runs"; }
+
+   private:
+    at::Tensor weight_ = at::ones({3}).requires_grad_(), runs_ = at::zeros({});
+  };
+  const Loss sum = Loss::custom("sum", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0).square().sum(); });
+  Model model = odd_model(nullptr, sum);
+  model.layers()[1].layer = std::make_unique<Counting>();
+  tuner::ModelCheck check(model, synthetic_batch(model.sample(), 4, 0), 0);
+  expect_difference(check.microbatches({2, 2}), "loss", -1);
+}
+
+TEST(CheckedModels, WhatFailsOnFewSamplesIsNamed) {
+  const Model model = odd_model([](const at::Tensor& x, int) { return x.squeeze(0) * at::ones({3}); },
+                                Loss::custom("mine", [](const Tensors& outputs, const at::Tensor&) {
+                                  if (outputs.at(0).dim() < 2) throw Error("not a batch", "mine", "give more");
+                                  return outputs.at(0).square().mean();
+                                }));
+  tuner::ModelCheck check(model, synthetic_batch(model.sample(), 4, 0), 0);
+  const tuner::CheckPart part = check.microbatches({2, 2});
+  EXPECT_FALSE(part.difference) << named(part);
+  EXPECT_EQ(part.compared, "2 micro-batches of 2 with the whole batch: loss, gradients; the model fails on 2 micro-batches of 1, 3");
+  EXPECT_EQ(check.microbatches({2, 2}, [] { return false; }).compared, "2 micro-batches of 2 with the whole batch: loss, gradients");
+}
+
 TEST(CheckedModels, SplitsThatAgreeAreAllNamed) {
   const Model model = odd_model(nullptr);
   const auto compared = [&](int samples, const std::vector<int>& sizes) {
