@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "profiler/base/printable.h"
 #include "profiler/base/units.h"
 #include "reports/render/pictures.h"
 
@@ -47,6 +48,16 @@ std::string legend(const TextStyle& style) {
   return text;
 }
 
+/// The whole name, on as many lines as it needs.
+std::string name_in_lines(const std::string& name, const TextStyle& style) {
+  std::string rest = printable(name), text;
+  for (std::string line; display_width(rest) > style.width; rest.erase(0, line.size())) {
+    line = clip_text(rest, style.width);
+    text += line + "\n";
+  }
+  return text + rest + "\n";
+}
+
 std::string share(double part, double window) {
   return pad_left(format_percent(window > 0 ? part / window : 0), kNumberWidth);
 }
@@ -69,7 +80,7 @@ std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextSt
   for (const char* name : {"compute", "copy", "overlap", "idle"}) titles += pad_left(name, kNumberWidth);
   std::string text = paint(style, Color::bold, titles + (peaks ? pad_left("peak", kNumberWidth + 1) : "")) + "\n";
   for (const DeviceRow& row : devices) {
-    const std::string name = names_above ? hanging("", row.device, style) + repeat(" ", before) : pad_right(row.device, label + 2);
+    const std::string name = names_above ? name_in_lines(row.device, style) + repeat(" ", before) : pad_right(row.device, label + 2);
     text += name + (bars_below ? "" : bar(row, room, style));
     text += share(row.compute_s, row.window_s) + share(row.copy_s, row.window_s);
     text += share(row.overlap_s, row.window_s) + share(row.idle_s, row.window_s);
