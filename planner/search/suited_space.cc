@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/error.h"
+#include "profiler/base/sample_range_text.h"
 #include "profiler/trace/samples_taken.h"
 
 namespace mptune::planner {
@@ -20,11 +21,6 @@ void allow_one_microbatch(SearchSpace& space, const std::string& why) {
   if (!counts.empty() && std::ranges::find(counts, 1) == counts.end())
     throw Error("micro-batches would change the training: " + why, "--keep-numerics", "leave it, or --microbatches and --split-size, out");
   counts = {1};
-}
-
-std::string text_of(const SampleRange& samples) {
-  if (samples.most == 0) return "at least " + std::to_string(samples.least);
-  return (samples.most == samples.least ? "" : std::to_string(samples.least) + " to ") + std::to_string(samples.most);
 }
 
 /// `one`: numerics are kept by one micro-batch.

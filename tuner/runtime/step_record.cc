@@ -88,7 +88,7 @@ Tensors WholeModel::forward_program(const Tensors& inputs, const RunContext& con
 
 StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed, Buffers buffers) {
   WholeModel whole(model);
-  const std::vector<NamedTensor> kept = buffers_of(whole.holders());
+  const std::vector<NamedTensor> kept = buffers == Buffers::of_the_model ? buffers_of(whole.holders()) : std::vector<NamedTensor>();
   std::vector<at::Tensor> values;
   for (const NamedTensor& buffer : kept) values.push_back(buffer.tensor.clone());
   StepStatistics statistics;
@@ -98,7 +98,7 @@ StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<
   context.seed = seed;
   for (const int size : sizes) {
     context.samples = size;
-    if (buffers == Buffers::of_the_model && context.microbatch > 0) {
+    {
       const at::NoGradGuard no_gradients;
       for (std::size_t i = 0; i < kept.size(); ++i) kept[i].tensor.copy_(values[i]);
     }

@@ -8,7 +8,9 @@
 
 #include "profiler/base/activity.h"
 #include "profiler/base/error.h"
+#include "profiler/base/sample_range_text.h"
 #include "profiler/state/batch_file.h"
+#include "tuner/runtime/batch_parts.h"
 #include "tuner/training/accuracy.h"
 #include "tuner/worker/requests.h"
 
@@ -30,6 +32,17 @@ std::int64_t checked_batch(std::int64_t samples, std::int64_t batch, const std::
   return batch;
 }
 
+/// A step of fewer samples than the batch divides them otherwise than the plan does.
+void require_taken(const Plan& plan, const SampleRange& taken, std::int64_t samples, const std::string& what, const std::string& remedy) {
+  if (samples < 1) return;
+  const BatchParts parts(plan, static_cast<int>(samples));
+  for (const int size : parts.sizes())
+    if (size > 0 && !taken.takes(size))
+      throw Error(what + " has " + std::to_string(samples) + " samples and a micro-batch of " + std::to_string(size) +
+                      ", and the model takes " + text_of(taken),
+                  "--data", remedy);
+}
+
 }  // namespace
 
 TrainingData::TrainingData(const TrainRequest& request, const Model& model)
@@ -37,7 +50,13 @@ TrainingData::TrainingData(const TrainRequest& request, const Model& model)
       training_{samples_for(request.setup, model), {}},
       validation_(held(request, model, training_)),
       batch_(checked_batch(training_.size(), batch_size_of(request.setup, model), request.setup.data)),
-      epochs_(training_.size(), batch_, request.setup.seed, request.drop_last) {}
+      epochs_(training_.size(), batch_, request.setup.seed, request.drop_last) {
+  if (!request.drop_last)
+    require_taken(request.plan, model.samples(), training_.size() % batch_, "the last step of an epoch",
+                  "give --drop-last, or another --batch");
+  require_taken(request.plan, model.samples(), validation_.size() % batch_, "the last step of the validation",
+                "give another --validation, or another --batch");
+}
 
 /// Those for validation: of a file of their own, or a share chosen by the seed. `training` gets the others.
 TrainingData::Part TrainingData::held(const TrainRequest& request, const Model& model, Part& training) {
