@@ -57,7 +57,7 @@ std::string some_modules(const std::vector<ProfileLayer>& layers) {
   for (const ProfileLayer& layer : layers)
     for (const std::string& module : layer.modules)
       if (names.size() < kNamedInErrors && std::ranges::find(names, module) == names.end()) names.push_back(module);
-  return names.empty() ? "" : join(names, ", ");
+  return join(names, ", ");
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ bool ProgramCuts::can_recompute(int node) const {
     return false;
   const auto& reads = graph_.reads(node);
   const auto& makes = graph_.makes(node);
-  const bool reads_parameter = std::ranges::any_of(reads, [&](int read) { return is_parameter(memory_of(read)); });
-  if (reads_parameter && works_hard(program_.graph, program_.graph.nodes[as_index(node)])) return false;
+  const auto of_parameter = [&](int read) { return is_parameter(memory_of(read)); };
+  if (works_hard(program_.graph, program_.graph.nodes[as_index(node)]) && std::ranges::any_of(reads, of_parameter)) return false;
   const bool reads_fit = std::all_of(reads.begin(), reads.end(), [&](int read) {
     const auto& size = program_.graph.values[as_index(read)].size;
     if (role_[as_index(read)] == Role::number) return size && size->value(symbols_).has_value();

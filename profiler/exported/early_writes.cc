@@ -1,7 +1,6 @@
 #include "profiler/exported/early_writes.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>

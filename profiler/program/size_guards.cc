@@ -226,7 +226,8 @@ void SizeDemands::check_ranges(const Input& input, const std::vector<std::int64_
             what + ", the program was exported for " + text_of(range) + (times > 1 ? " times " + std::to_string(times) : "") +
                 (d == 0 ? limit_ : ""),
             "model",
-            limit_.empty() || d > 0
+            d > 0 ? "give inputs of such sizes, or export the model for others"
+            : limit_.empty()
                 ? "choose --batch and micro-batches within that, or export it again with another range: Dim('batch', min=1, max=...)"
                 : "choose --batch and micro-batches within that, or change that line and export the model again");
       const auto [known, fresh] = symbols.emplace(symbol, value);

@@ -318,7 +318,8 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes, const std::fun
   for (const std::vector<int>& further : further_splits(sizes, model_.samples())) {
     if (all.difference || !all.left_out.empty() || (has_time && !has_time())) break;
     try {
-      all = joined(std::move(all), microbatches_of(further, about));
+      CheckPart more = microbatches_of(further, about);  // first: it may throw, and `all` stays
+      all = joined(std::move(all), std::move(more));
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error&) {
@@ -331,12 +332,16 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes, const std::fun
   return all;
 }
 
+ComparedTensors ModelCheck::compared_with_whole(const StepRecord& step, const CheckPart& about) {
+  ComparedTensors compared(about);
+  compared.add({"loss", -1, "", "", 0}, step.loss, whole().loss);
+  add_gradients(compared, model_, step.gradients, whole().gradients);
+  return compared;
+}
+
 CheckPart ModelCheck::microbatches_of(const std::vector<int>& sizes, CheckPart about) {
   about.compared = sizes_text(sizes) + kWithWholeBatch;
-  const StepRecord sum = whole_step(model_, batch_, sizes, seed_);
-  ComparedTensors compared(about);
-  compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
-  add_gradients(compared, model_, sum.gradients, whole().gradients);
+  ComparedTensors compared = compared_with_whole(whole_step(model_, batch_, sizes, seed_), about);
   if (!compared.differs()) return compared.part();
   if (const std::string writer = writer_that_explains(sizes, about); !writer.empty()) {
     about.left_out =
@@ -351,10 +356,7 @@ std::string ModelCheck::writer_that_explains(const std::vector<int>& sizes, cons
   const auto writer = std::ranges::find_if(model_.layers(), [](const ModelLayer& layer) { return !layer.layer->written_buffer().empty(); });
   if (writer == model_.layers().end()) return "";
   const StepRecord sum = whole_step(model_, batch_, sizes, seed_, Buffers::of_the_model);
-  ComparedTensors compared(about);
-  compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
-  add_gradients(compared, model_, sum.gradients, whole().gradients);
-  return compared.differs() ? "" : writer->name + " writes its buffer " + writer->layer->written_buffer();
+  return compared_with_whole(sum, about).differs() ? "" : writer->name + " writes its buffer " + writer->layer->written_buffer();
 }
 
 CheckPart ModelCheck::plan(const Plan& plan) const {

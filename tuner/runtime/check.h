@@ -8,6 +8,7 @@
 
 #include "planner/plan.h"
 #include "profiler/model/model.h"
+#include "tuner/runtime/compared_tensors.h"
 #include "tuner/runtime/step_record.h"
 #include "tuner/trial/check.h"
 
@@ -42,6 +43,7 @@ class ModelCheck {
   [[nodiscard]] std::optional<profiler::ExportedRange> range_of(int layer) const;
   void name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const;
   void name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const;
+  [[nodiscard]] ComparedTensors compared_with_whole(const StepRecord& step, const CheckPart& about);
   [[nodiscard]] CheckPart microbatches_of(const std::vector<int>& sizes, CheckPart about);
   /// "layer writes its buffer x" where the micro-batches agree once each begins with the model's buffers; else "".
   [[nodiscard]] std::string writer_that_explains(const std::vector<int>& sizes, const CheckPart& about);

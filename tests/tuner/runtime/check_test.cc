@@ -194,51 +194,39 @@ TEST(CheckedModels, SamplesThatCoupleAreFoundWhateverTheData) {
   }
 }
 
-/// Divides by how often it was run, as a moving average would.
-class WritingLayer final : public Layer {
+/// Counts its forwards, and divides by their number where it `uses` it, as a moving average would.
+class CountingLayer final : public Layer {
  public:
-  Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    if (!context.recomputing && !context.evaluating) runs_.add_(1);
-    return {inputs.at(0) * weight_ / runs_};
+  explicit CountingLayer(bool uses) : uses_(uses) {}
+  Tensors forward(const Tensors& inputs, const RunContext&) override {
+    runs_.add_(1);
+    const at::Tensor result = inputs.at(0) * weight_;
+    return {uses_ ? result / runs_ : result};
   }
-  std::vector<NamedTensor> parameters() const override { return {{"writing.weight", weight_}}; }
-  std::vector<NamedTensor> buffers() const override { return {{"writing.runs", runs_}}; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<WritingLayer>(); }
-  std::string kind() const override { return "Writing"; }
-  std::string written_buffer() const override { return "writing.runs"; }
+  std::vector<NamedTensor> parameters() const override { return {{"counting.weight", weight_}}; }
+  std::vector<NamedTensor> buffers() const override { return {{"counting.runs", runs_}}; }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<CountingLayer>(uses_); }
+  std::string kind() const override { return "Counting"; }
+  std::string written_buffer() const override { return "counting.runs"; }
 
  private:
+  bool uses_;
   at::Tensor weight_ = at::ones({3}).requires_grad_(), runs_ = at::zeros({});
 };
 
 TEST(CheckedModels, MicrobatchesThatDifferByAWrittenBufferAreLeftOut) {
   Model model = odd_model(nullptr);
-  model.layers()[1].layer = std::make_unique<WritingLayer>();
+  model.layers()[1].layer = std::make_unique<CountingLayer>(true);
   tuner::ModelCheck check(model, synthetic_batch(model.sample(), 4, 0), 0);
   const tuner::CheckPart part = check.microbatches({2, 2});
   EXPECT_FALSE(part.difference) << named(part);
-  EXPECT_NE(part.left_out.find("part1 writes its buffer writing.runs once a micro-batch"), std::string::npos) << part.left_out;
+  EXPECT_NE(part.left_out.find("part1 writes its buffer counting.runs once a micro-batch"), std::string::npos) << part.left_out;
 }
 
 TEST(CheckedModels, AWrittenBufferThatExplainsNothingHidesNothing) {
-  class Counting final : public Layer {
-   public:
-    Tensors forward(const Tensors& inputs, const RunContext&) override {
-      runs_.add_(1);
-      return {inputs.at(0) * weight_};
-    }
-    std::vector<NamedTensor> parameters() const override { return {{"counting.weight", weight_}}; }
-    std::vector<NamedTensor> buffers() const override { return {{"counting.runs", runs_}}; }
-    std::unique_ptr<Layer> clone() const override { return std::make_unique<Counting>(); }
-    std::string kind() const override { return "Counting"; }
-    std::string written_buffer() const override { return "counting.runs"; }
-
-   private:
-    at::Tensor weight_ = at::ones({3}).requires_grad_(), runs_ = at::zeros({});
-  };
   const Loss sum = Loss::custom("sum", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0).square().sum(); });
   Model model = odd_model(nullptr, sum);
-  model.layers()[1].layer = std::make_unique<Counting>();
+  model.layers()[1].layer = std::make_unique<CountingLayer>(false);
   tuner::ModelCheck check(model, synthetic_batch(model.sample(), 4, 0), 0);
   expect_difference(check.microbatches({2, 2}), "loss", -1);
 }
