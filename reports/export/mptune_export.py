@@ -598,13 +598,13 @@ def _export(
 def _takes_one(
     model: torch.nn.Module, program: torch.export.ExportedProgram, inputs: _Positional, kwargs: _Keywords, samples: int
 ) -> bool:
-    """False if the program does with one sample what the model does with several alone."""
+    """Whether the program computes the model's loss of a single sample, or fails on it as the model does."""
     one = pytree.tree_map(lambda leaf: leaf[:1] if isinstance(leaf, torch.Tensor) and leaf.shape[:1] == (samples,) else leaf, (inputs, kwargs))
 
     def loss_of(made: Callable[[], torch.nn.Module]) -> Optional[torch.Tensor]:
         try:
             return _step(_copy_of(made()), *one).loss
-        except Exception:  # it takes several samples
+        except Exception:  # it fails on one sample
             return None
 
     ours, theirs = loss_of(lambda: model), loss_of(program.module)
