@@ -15,6 +15,7 @@
 #include "profiler/base/index.h"
 #include "profiler/exported/gradient_terms.h"
 #include "profiler/exported/symbolic_operators.h"
+#include "profiler/model/permitted_operators.h"
 
 namespace mptune::profiler {
 namespace {
@@ -33,12 +34,6 @@ c10::OperatorName operator_name(const std::string& target) {
 
 std::string short_name(const std::string& target) {
   return target.starts_with(kOperators) ? target.substr(std::string_view(kOperators).size()) : target;
-}
-
-bool is_computation(const std::string& name) {
-  const bool unchecked = name.starts_with("aten::_") && name.ends_with("_unsafe");
-  return name.starts_with("aten::") && !unchecked && !name.starts_with("aten::from_file") && !name.starts_with("aten::_nested") &&
-         name != "aten::set_" && name != "aten::set";
 }
 
 // Operators that return a view for some layouts, types or arguments, although their schema does not say so.
@@ -165,11 +160,10 @@ void ExportedGraph::bind(const ProgramNode& source, Node& node, Shared& shared) 
 
 void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
   const c10::OperatorName name = operator_name(source.target);
-  // Programs may only compute: operators that open files, access memory unchecked or belong to other libraries are refused.
-  if (!is_computation(name.name)) throw std::invalid_argument("it is not an operator of LibTorch that a program may call");
   node.operation = c10::Dispatcher::singleton().findSchema(name);
   if (!node.operation) throw std::invalid_argument("LibTorch has no such operator");
   const c10::FunctionSchema& schema = node.operation->schema();
+  if (const std::string refusal = refusal_of_operator(schema); !refusal.empty()) throw std::invalid_argument("it " + refusal);
   std::vector<std::optional<BoundArgument>> arguments(schema.arguments().size());
   for (const NamedArgument& input : source.inputs) {
     const std::optional<int> index = schema.argumentIndexWithName(input.name);

@@ -171,7 +171,7 @@ LoadedModel read_model(FileKind kind, const std::string& path, const std::string
 }
 
 // Called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not known of the target is
-// found by running two samples.
+// found by running two samples, unless names, shapes and counts are all that is asked for.
 LoadedModel load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
   const auto kind = kind_of(text.name);
   auto loaded = read_model(kind, text.name, container_of(text, kind), seed.value_or(0));
@@ -180,7 +180,7 @@ LoadedModel load_model_file(const ModelText& text, const std::string& input, std
     throw Error("the program computes its loss itself", "--loss " + source.loss, "leave it out, or export the model without the loss");
   const Loss loss = source.loss.empty() ? model.loss() : Loss::from_name(source.loss);
   model = described(std::move(model), text.stem, loss, given_sample(model.sample(), text.stem, input, source));
-  if (source.data.empty()) model = described(std::move(model), text.stem, loss, with_target(model));
+  if (source.data.empty() && seed) model = described(std::move(model), text.stem, loss, with_target(model));
   return loaded;
 }
 

@@ -22,9 +22,9 @@ struct StepSource {
 
 /// MODEL: a built-in model (builtin_models() lists them), its name, or NAME:KEY=VALUE,... with parameters, e.g.
 /// "transformer:d=256,layers=8"; or a file (a plug-in, an exported program or TorchScript, told apart by content). `input` is `--input
-/// SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one those of built-in models stay uninitialised, for
-/// who asks for names, shapes and counts alone. Throws Error (usage) for an unknown model (lists those there are), an unknown or
-/// nonsensical parameter, a shape that does not fit, a file that is no model.
+/// SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one those of built-in models stay uninitialised and no
+/// forward of a file's model runs, for who asks for names, shapes and counts alone: the target may then be unknown. Throws Error (usage)
+/// for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit, a file that is no model.
 [[nodiscard]] LoadedModel load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
                                      const StepSource& source = {});
 

@@ -3,9 +3,12 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include <algorithm>
+#include <cctype>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "profiler/base/error.h"
@@ -17,38 +20,78 @@ using caffe2::serialize::PyTorchStreamReader;
 
 constexpr const char* kHowToExport = "write the Python model with mptune_export.py (net.pt2)";
 constexpr const char* kHowToSave = "write the model as an nn.Sequential and save it with torch.jit.script(model).save(FILE)";
-constexpr int kDeepest = 256;
+constexpr int kDeepest = 256, kMostOperators = 1000;
 constexpr std::uintmax_t kMostCodeBytes = 256 << 20;
 constexpr std::size_t kIndent = 2;
 
-// Nesting depth of brackets and blocks. Each level takes several recursive calls of LibTorch's parser.
-int depth_of(std::string_view code) {
-  int brackets = 0, deepest = 0;
-  char quote = '\0';
-  std::size_t indent = 0;
-  bool line_begins = true;
-  for (std::size_t i = 0; i < code.size(); ++i) {
-    const char c = code[i];
-    if (quote != '\0') {
-      i += c == '\\' ? 1 : 0;
-      quote = c == quote ? '\0' : quote;
-      continue;
+// How deeply code nests, whatever it means: brackets and blocks, and the operators that are open at one place, as a chain of them makes a
+// tree that is as deep. Each level takes several recursive calls of LibTorch's parser and compiler.
+class Nesting {
+ public:
+  explicit Nesting(std::string_view code) {
+    for (position_ = 0; position_ < code.size(); ++position_) {
+      const char c = code[position_];
+      if (quote_ != '\0') {
+        position_ += c == '\\' ? 1 : 0;
+        quote_ = c == quote_ ? '\0' : quote_;
+      } else if (c == '"' || c == '\'') {
+        quote_ = c;
+        begin_line();
+      } else if (c == '\n') {
+        end_line();
+      } else if (c == ' ' && line_begins_) {
+        ++indent_;
+      } else {
+        begin_line();
+        read(code, c);
+      }
     }
-    indent = line_begins && c == ' ' ? indent + 1 : indent;
-    if (line_begins && c != ' ') {
-      deepest = std::max(deepest, static_cast<int>(indent / kIndent));
-      line_begins = false;
-    }
-    if (c == '\n') {
-      line_begins = true;
-      indent = 0;
-    }
-    quote = c == '"' || c == '\'' ? c : '\0';
-    brackets += c == '(' || c == '[' || c == '{' ? 1 : (c == ')' || c == ']' || c == '}' ? -1 : 0);
-    deepest = std::max(deepest, brackets);
   }
-  return deepest;
-}
+  [[nodiscard]] int levels() const { return levels_; }
+  [[nodiscard]] int operators() const { return most_operators_; }
+
+ private:
+  void begin_line() {
+    if (line_begins_) levels_ = std::max(levels_, static_cast<int>(indent_ / kIndent));
+    line_begins_ = false;
+  }
+  void end_line() {
+    line_begins_ = true;
+    indent_ = 0;
+    if (open_.size() == 1) reset();
+  }
+  void read(std::string_view code, char c) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      std::size_t end = position_;
+      while (end < code.size() && (std::isalnum(static_cast<unsigned char>(code[end])) != 0 || code[end] == '_')) ++end;
+      constexpr std::string_view words[] = {"and", "or", "not", "if", "else", "in", "is", "lambda", "for"};
+      if (std::ranges::find(words, code.substr(position_, end - position_)) != std::end(words)) count();
+      position_ = end - 1;
+    } else if (c == '(' || c == '[' || c == '{') {
+      count();  // a call or a subscript
+      open_.push_back(0);
+      levels_ = std::max(levels_, static_cast<int>(open_.size()) - 1);
+    } else if (c == ')' || c == ']' || c == '}') {
+      reset();
+      if (open_.size() > 1) open_.pop_back();
+    } else if (c == ',') {
+      reset();
+    } else if (std::isdigit(static_cast<unsigned char>(c)) == 0 && c != ' ') {
+      count();
+    }
+  }
+  void count() {
+    ++open_.back();
+    most_operators_ = std::max(most_operators_, ++operators_);
+  }
+  void reset() { operators_ -= std::exchange(open_.back(), 0); }
+
+  std::size_t position_ = 0, indent_ = 0;
+  char quote_ = '\0';
+  bool line_begins_ = true;
+  std::vector<int> open_{0};  ///< operators since the last comma, for each open bracket
+  int operators_ = 0, most_operators_ = 0, levels_ = 0;
+};
 
 bool is_code(const std::string& name) {
   return name.starts_with("code/") && name.ends_with(".py");
@@ -70,7 +113,8 @@ void check_code(PyTorchStreamReader& reader, const std::vector<std::string>& nam
   for (const auto& name : names) {
     if (is_code(name)) {
       const auto [data, bytes] = reader.getRecord(name);
-      if (depth_of({static_cast<const char*>(data.get()), bytes}) > kDeepest)
+      const Nesting nesting({static_cast<const char*>(data.get()), bytes});
+      if (nesting.levels() > kDeepest || nesting.operators() > kMostOperators)
         throw Error("its code '" + name + "' is nested too deeply to be read", path, kHowToSave);
     }
   }
@@ -83,6 +127,7 @@ void check_kind(const std::vector<std::string>& names, const std::string& path) 
     throw Error("this is a checkpoint of torch.save: tensors without a model", path,
                 std::string(kHowToExport) + "; run --load takes its weights");
   }
+  if (has("model.json")) throw Error("this is a TorchScript model in the layout of PyTorch 1.0", path, kHowToSave);
   if (!has("data.pkl") || !has("constants.pkl") || !code) throw Error("the archive holds no TorchScript model", path, kHowToSave);
 }
 

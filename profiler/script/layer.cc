@@ -1,5 +1,6 @@
 #include "profiler/script/layer.h"
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/types.h>
@@ -58,6 +59,12 @@ class ExceptionsPass {
   static inline std::mutex mutex_;
   static inline int running_ = 0;
   static inline bool before_ = false;
+};
+
+/// Drops what a script warns of: it may write anything.
+class NoWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
 };
 
 /// The module and all that it holds in evaluation mode while it lives, as far as they are not traced.
@@ -149,6 +156,8 @@ class ScriptLayer final : public Layer {
   Tensors call(const Tensors& inputs) {
     const torch::jit::GraphOptimizerEnabledGuard optimiser_off(false);
     const ExceptionsPass exceptions_pass;
+    NoWarnings no_warnings;
+    const c10::WarningUtils::WarningHandlerGuard silence(&no_warnings);
     try {
       return unpacked(module_.forward(packed(inputs)));
     } catch (const c10::Error&) {

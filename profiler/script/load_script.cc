@@ -1,7 +1,6 @@
 #include "profiler/script/load_script.h"
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
 #include <set>
@@ -11,6 +10,7 @@
 #include "profiler/base/text.h"
 #include "profiler/script/archive.h"
 #include "profiler/script/layer.h"
+#include "profiler/script/read_script.h"
 
 namespace mptune::profiler {
 namespace {
@@ -46,9 +46,11 @@ std::string first_words(const std::string& text) {
 torch::jit::Module load_module(const std::string& path) {
   const torch::jit::GraphOptimizerEnabledGuard optimiser_off(false);
   try {
-    auto module = torch::jit::load(path, at::kCPU);
+    auto module = read_script(path);
     module.train();
     return module;
+  } catch (const Error&) {
+    throw;
   } catch (const c10::Error& error) {
     refuse(path, error.what_without_backtrace());
   } catch (const std::exception& error) {
