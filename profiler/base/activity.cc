@@ -171,7 +171,7 @@ void note_ends() {
   struct sigaction action {};
   action.sa_sigaction = note_fatal_signal;
   action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND | SA_NODEFER);
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigaction(signal, &action, nullptr);
   ::on_exit(note_exit, nullptr);
 }
 

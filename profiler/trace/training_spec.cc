@@ -50,6 +50,42 @@ TrainingSpec without_folders(TrainingSpec spec) {
   return with_files(std::move(spec), bare_name);
 }
 
+std::string path_from_folder(const std::string& path, const std::string& folder) {
+  if (path.empty()) return path;
+  const std::filesystem::path file = absolute_path(path), from = absolute_path(folder);
+  const auto [mine, theirs] = std::mismatch(file.begin(), file.end(), from.begin(), from.end());
+  const bool inside = theirs == from.end();
+  const auto shared = std::distance(file.begin(), mine);  // "/" counts
+  constexpr int kPrivate = 2;                             // "/home"
+  if (!inside && shared <= kPrivate) return bare_name(path);
+  const std::string relative = file.lexically_relative(from).string();
+  return is_bare(relative) ? bare_name(relative) : relative;
+}
+
+std::string path_in_folder(const std::string& path, const std::string& folder) {
+  return path.empty() || path.starts_with('/') ? path : absolute_path((std::filesystem::path(folder) / path).string());
+}
+
+std::string model_from_folder(const std::string& model, const std::string& folder) {
+  TrainingSpec spec;
+  spec.model = model;
+  return with_files_from_folder(std::move(spec), folder).model;
+}
+
+std::string model_in_folder(const std::string& model, const std::string& folder) {
+  TrainingSpec spec;
+  spec.model = model;
+  return with_files_in_folder(std::move(spec), folder).model;
+}
+
+TrainingSpec with_files_from_folder(TrainingSpec spec, const std::string& folder) {
+  return with_files(std::move(spec), [&](const std::string& path) { return path_from_folder(path, folder); });
+}
+
+TrainingSpec with_files_in_folder(TrainingSpec spec, const std::string& folder) {
+  return with_files(std::move(spec), [&](const std::string& path) { return path_in_folder(path, folder); });
+}
+
 TrainingSpec with_files_found(TrainingSpec spec, const std::vector<std::string>& folders) {
   if (spec.model.starts_with('-')) spec.model.clear();  // out of a file, it would be taken for an option
   return with_files(std::move(spec), [&](const std::string& path) { return found_in(path, folders); });

@@ -39,6 +39,18 @@ inline constexpr std::array<TrainingField, 13> kTrainingFields = {{{"model", "",
 [[nodiscard]] TrainingSpec with_absolute_files(TrainingSpec spec);
 /// The same with names of files only, for files that are handed on: folders are private.
 [[nodiscard]] TrainingSpec without_folders(TrainingSpec spec);
+/// How what is handed on together with files names them: `path` from `folder`, "net.pt2" or "../data/batch.pt", so that both can be moved
+/// together and folders above stay private. A file that shares no more than the first folder below the root is named without its folders.
+/// "" stays.
+[[nodiscard]] std::string path_from_folder(const std::string& path, const std::string& folder);
+/// The absolute path of what path_from_folder() gave. Absolute paths stay.
+[[nodiscard]] std::string path_in_folder(const std::string& path, const std::string& folder);
+/// The same for a MODEL, if it is a file.
+[[nodiscard]] std::string model_from_folder(const std::string& model, const std::string& folder);
+[[nodiscard]] std::string model_in_folder(const std::string& model, const std::string& folder);
+/// The same for every file.
+[[nodiscard]] TrainingSpec with_files_from_folder(TrainingSpec spec, const std::string& folder);
+[[nodiscard]] TrainingSpec with_files_in_folder(TrainingSpec spec, const std::string& folder);
 /// Undoes without_folders() as far as the files lie in one of `folders`, the first that has them. What is not found stays a bare name.
 [[nodiscard]] TrainingSpec with_files_found(TrainingSpec spec, const std::vector<std::string>& folders);
 /// The files of `spec` that are bare names: a command with them works only where they lie.

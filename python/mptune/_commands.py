@@ -46,7 +46,7 @@ def profile(
     stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
     microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
     replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None, plan: Path | None = None,
-    strict: bool = False,
+    strict: bool = False, allow_renamed: bool = False,
     optimizer: str | None = None, lr: float | None = None, loss: Loss | None = None, precision: str | None = None,
     seed: int | None = None, data: Path | None = None, steps: int | None = None,
     output: Path | None = None, force: bool = False,
@@ -88,6 +88,7 @@ def profile(
     threads: intra-op threads of a CPU device. Default: one per core.
     plan: record this plan file instead of a plan from options.
     strict: refuse a plan made for another model or machine, instead of a warning.
+    allow_renamed: take a plan that names modules which the model does not have, with a warning.
     optimizer: sgd, adam or adamw; "sgd:momentum=0.9:weight_decay=1e-4" says more. Default: sgd.
     lr: learning rate. Default: 0.01 for sgd, 0.001 for adam and adamw.
     loss: of an nn.Module: a function of its output and the target, the last of `inputs`. Else cross_entropy, mse, mean_square or model,
@@ -174,7 +175,7 @@ def tune(
     microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, replicas: Numbers | None = None,
     memory_format: str | None = None, threads: int | None = None, exact: bool = False, keep_numerics: bool = False,
     no_offload: bool = False,
-    plan: Path | None = None, strict: bool = False,
+    plan: Path | None = None, strict: bool = False, allow_renamed: bool = False,
     optimizer: str | None = None, lr: float | None = None, loss: Loss | None = None, precision: str | None = None,
     seed: int | None = None, data: Path | None = None,
     budget: Time | None = None, trials: int | None = None, target: float | None = None,
@@ -216,6 +217,7 @@ def tune(
     no_offload: no plan keeps saved activations in host memory.
     plan: your present plan file: measured as the baseline `current`.
     strict: refuse a plan made for another model or machine, instead of a warning.
+    allow_renamed: take a plan that names modules which the model does not have, with a warning.
     optimizer: sgd, adam or adamw; "sgd:momentum=0.9:weight_decay=1e-4" says more. Default: sgd.
     lr: learning rate. Default: 0.01 for sgd, 0.001 for adam and adamw.
     loss: of an nn.Module: a function of its output and the target, the last of `inputs`. Else cross_entropy, mse, mean_square or model,
@@ -246,7 +248,7 @@ def tune(
 def run(
     model: Model, *, inputs: Inputs | None = None,
     batch: int | None = None, input: Shape | None = None,
-    plan: Path | None = None, strict: bool = False, stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
+    plan: Path | None = None, strict: bool = False, allow_renamed: bool = False, stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
     microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None,
     offload: Numbers | None = None, replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None,
     replan: bool = False,
@@ -271,6 +273,7 @@ def run(
     input: shape of one sample: (3, 64, 64) or "3x64x64:float32". Default: the model's.
     plan: train with this plan file instead of a plan from options.
     strict: refuse a plan made for another model or machine, instead of a warning.
+    allow_renamed: take a plan that names modules which the model does not have, with a warning.
     stages: number of stages. Default: one per device, or `virtual` per device.
     virtual: stages per device. Default: 2 for interleaved, looped-bfs and the V-schedules, else 1.
     cuts: first layer of each later stage, by number or name: [4, 9]. Default: equal layer counts.
@@ -328,7 +331,7 @@ def check(
     stages: int | None = None, virtual: int | None = None, cuts: Numbers | None = None, cut_at: Names | None = None,
     microbatches: int | None = None, split_size: int | None = None, schedule: Path | None = None, recompute: Numbers | None = None, offload: Numbers | None = None,
     replicas: Numbers | None = None, memory_format: str | None = None, threads: int | None = None, plan: Path | None = None,
-    strict: bool = False,
+    strict: bool = False, allow_renamed: bool = False,
     optimizer: str | None = None, lr: float | None = None, loss: Loss | None = None, precision: str | None = None,
     seed: int | None = None, data: Path | None = None,
     config: Path | None = None, no_config: bool = False, verbose: bool = False, progress: bool = True,
@@ -357,6 +360,7 @@ def check(
     threads: intra-op threads of a CPU device. Default: one per core.
     plan: check this plan file's cuts and micro-batches as well.
     strict: refuse a plan made for another model or machine, instead of a warning.
+    allow_renamed: take a plan that names modules which the model does not have, with a warning.
     optimizer: sgd, adam or adamw; "sgd:momentum=0.9:weight_decay=1e-4" says more. Default: sgd.
     lr: learning rate. Default: 0.01 for sgd, 0.001 for adam and adamw.
     loss: of an nn.Module: a function of its output and the target, the last of `inputs`. Else cross_entropy, mse, mean_square or model,
@@ -375,6 +379,7 @@ def check(
 
 def simulate(
     plan: Path, profile: Path, *,
+    allow_renamed: bool = False,
     memory: Memory | None = None, topology: Path | None = None,
     output: Path | None = None, force: bool = False,
     config: Path | None = None, no_config: bool = False, verbose: bool = False, progress: bool = True,
@@ -383,6 +388,7 @@ def simulate(
 
     plan: plan file.
     profile: trace file made by mptune.profile.
+    allow_renamed: take a plan that names modules which the profile does not have, with a warning.
     memory: cap per device: bytes or "2GiB", or {"cpu:0": "1GiB"}. Default: as in the profile.
     topology: machines on paper in place of the profile's: a topology file.
     output: also write the predicted trace, to this file.

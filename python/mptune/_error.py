@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 
 # Options without a value; a test compares them with the parameters that are False by default.
-FLAGS = frozenset({"drop_last", "exact", "force", "keep_numerics", "markdown", "no_config", "no_offload", "replan", "resume",
+FLAGS = frozenset({"allow_renamed", "drop_last", "exact", "force", "keep_numerics", "markdown", "no_config", "no_offload", "replan", "resume",
                    "skip_non_finite", "strict", "verbose"})
 _ONLY_OF_THE_PROGRAM = ("help", "version", "json", "color", "quiet", "with")
 _OPTION = re.compile(r"(?<![\w/.=-])--([a-z][a-z-]*)(?:[ =]([A-Z]+|[\w.%]*\d[\w.%]*)(?![\w-]))?")

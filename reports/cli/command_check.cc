@@ -31,7 +31,7 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
     setup.devices = file.plan.devices;
     setup.batch = file.plan.global_batch_size();
     take_precision(file.plan, command.step, command.choice.plan, setup);
-    check_fingerprint(session, file, describe_model(setup, session), command.choice.plan, command.choice.strict);
+    check_fingerprint(session, file, describe_model(setup, session), command.choice.plan, command.choice);
     return file.plan;
   }
   if (!command.choice.any()) return std::nullopt;

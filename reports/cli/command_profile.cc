@@ -78,7 +78,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::T
   take_precision(file.plan, command.step, command.choice.plan, setup);
   setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));
   model = describe_model(setup, session);
-  check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
+  check_fingerprint(session, file, model, command.choice.plan, command.choice);
   return file.plan;
 }
 

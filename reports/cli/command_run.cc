@@ -100,7 +100,7 @@ Chosen plan_of_file(const RunCommand& command, const std::string& path, const Ra
   chosen.file = load_plan_file(path);
   check_executable(chosen.file.plan, path);
   chosen.setup = setup_for(command, chosen.file, path, devices_to_train_on(command, chosen.file.plan, place));
-  check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice.strict);
+  check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice);
   if (has_other_devices(chosen.file.plan, chosen.setup.devices)) {
     chosen.file = replanned(chosen.file, chosen.setup, place, session);
     chosen.setup.devices = chosen.file.plan.devices;

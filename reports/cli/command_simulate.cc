@@ -34,6 +34,7 @@ struct SimulateCommand {
   std::string profile;
   std::string memory;
   std::string topology;
+  bool allow_renamed = false;
   OutputOptions output;
 };
 
@@ -87,7 +88,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   refuse_swapped(command);
   if (!command.topology.empty()) {
     if (!command.output.path.empty()) throw Error("machines on paper have no trace", "-o", "leave it out, or simulate without --topology");
-    return simulate_on_topology(command.plan, command.profile, command.topology, command.memory, session);
+    return simulate_on_topology(command.plan, command.profile, command.topology, command.memory, command.allow_renamed, session);
   }
   const PlanFile file = load_plan_file(command.plan);
   const profiler::Recording recording = profiler::read_recording(command.profile);
@@ -100,8 +101,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
   const Profile profile = with_caps(priced, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
-  if (file.fingerprint.model == profile.fingerprint.model)
-    warn_of_unknown_module(session, check_modules(file, profile.layers, command.plan), profile.model, command.plan);
+  check_names(session, file, profile.layers, profile.model, command.plan, command.allow_renamed);
   warn_of_another_model(command, session, file.fingerprint, profile.fingerprint);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force, {command.plan, command.profile});
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
@@ -148,6 +148,9 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   };
   add_file("--plan", command->plan, "plan file");
   add_file("--profile", command->profile, "trace file made by mptune profile");
+  app->add_flag("--allow-renamed", command->allow_renamed,
+                "take a plan that names modules which the profile does not have; default: refuse it")
+      ->group("Input");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")
       ->type_name("SIZE")
       ->group(kDeviceGroup);

@@ -117,7 +117,7 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   if (!command.choice.plan.empty()) {
     const PlanFile file = present_plan(command);
     check_executable(file.plan, command.choice.plan);
-    check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
+    check_fingerprint(session, file, model, command.choice.plan, command.choice);
     if (file.plan.global_batch_size() != setup.batch) {
       throw Error(fmt::format("the plan is for a batch of {}, not {}", file.plan.global_batch_size(), setup.batch), command.choice.plan,
                   "give the same --batch, or leave --plan out");
@@ -138,7 +138,7 @@ std::optional<tuner::Study> study_of_model(TuneCommand& command) {
   refuse_replacing(command);
   tuner::Study study(folder, tuner::Study::Open::resume);
   restore_command(command, study.command(), folder);
-  check_stored_files(study.command(), folder);
+  check_stored_files(command, study.command(), folder);
   return study;
 }
 
@@ -151,7 +151,7 @@ tuner::Study open_study(const TuneCommand& command, const Session& session) {
     return study;
   }
   tuner::Study study(folder, tuner::Study::Open::resume);
-  check_stored_files(study.command(), folder);
+  check_stored_files(command, study.command(), folder);
   if (study.identity().empty()) session.say("nothing to resume in " + folder + ": the study begins anew");
   return study;
 }
@@ -193,7 +193,7 @@ void explain_infeasible(const TuneCommand& command, const Tuning& tuning, Search
 
 /// Keeps the plan of a failed trial in the study. Returns the command that runs it by itself.
 std::string keep_failed_plan(const Tuning& tuning, const tuner::Study& study, const tuner::Trial& trial) {
-  const std::string path = absolute_file(study.failed_plan_path(trial.plan_key));
+  const std::string path = absolute_path(study.failed_plan_path(trial.plan_key));
   save_plan_file(new_plan_file(trial.plan, tuning.model.layers, tuning.model.fingerprint, utc_text(std::chrono::system_clock::now())), path,
                  true);
   return command_with_plan_file(tuning.training, trial.plan, path);
@@ -239,18 +239,18 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   }
 }
 
-/// The same whatever folder the command is given in. Studies of earlier versions hold files as they were typed.
-std::string identity_of(const TuneCommand& command, const Tuning& tuning, const std::optional<tuner::Study>& study) {
+/// The same whatever folder the command is given in, and where study and files were moved together.
+std::string identity_of(const TuneCommand& command, const Tuning& tuning) {
   tuner::TrainingSetup setup = tuning.setup;
-  const bool typed = study && !study->identity().empty() && study->command().empty();
-  if (!typed) setup.model = absolute_model(setup.model);
-  if (!typed) setup.data = absolute_file(setup.data);
+  const std::string folder = folder_of(command);
+  setup.model = model_in_study(setup.model, folder);
+  setup.data = file_in_study(setup.data, folder);
   return tuner::study_identity(setup, command.devices.link, tuning.model.fingerprint);
 }
 
 /// From here on the study's folder is all that --resume needs.
 void keep_command(tuner::Study& study, const TuneCommand& command, const Tuning& tuning) {
-  const std::string text = stored_command(command, tuning.setup.devices);
+  const std::string text = stored_command(command, tuning.setup.devices, study.folder());
   if (study.identity().empty()) study.set_command(text);
   study.set_identity(tuning.identity);
   study.set_command(text);
@@ -336,7 +336,7 @@ int run_tune(TuneCommand command, const RankPlace& place, const Session& session
   tuning.options.worker_s = tuner::monotonic_seconds() - begun_s;
   tuning.options.budget_s = std::max(1e-3, tuning.ends_s - tuner::monotonic_seconds());
   if (!study) study = open_study(command, session);
-  tuning.identity = identity_of(command, tuning, study);
+  tuning.identity = identity_of(command, tuning);
   tuning.setup.sleep_profile = study->profile_path();
   keep_command(*study, command, tuning);
   study->set_failed(false);

@@ -272,6 +272,10 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
   offer_values(*command.add_option("--plan", options.plan, help)->type_name("FILE")->group(kPlanGroup), {kFileValue});
   command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine; default: warn")->group(kPlanGroup);
+  command
+      .add_flag("--allow-renamed", options.allow_renamed,
+                "take a plan that names modules which the model does not have; default: refuse it")
+      ->group(kPlanGroup);
 }
 
 void check_memory_format(const PlanChoice& choice, bool convolutions) {

@@ -24,7 +24,8 @@ struct PlanChoice {
   bool no_offload = false;     ///< likewise
   std::string plan;
   bool strict = false;
-  /// Every option but `plan` and `strict` that is given, as typed: "--stages 2 --recompute all".
+  bool allow_renamed = false;
+  /// Every option but `plan`, `strict` and `allow_renamed` that is given, as typed: "--stages 2 --recompute all".
   [[nodiscard]] std::string given() const;
   /// True if any of these is given.
   [[nodiscard]] bool any() const { return !given().empty(); }

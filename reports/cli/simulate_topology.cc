@@ -9,6 +9,7 @@
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
 #include "reports/cli/topology_input.h"
+#include "reports/cli/worker_calls.h"
 #include "reports/render/topology_text.h"
 
 namespace mptune::reports {
@@ -53,11 +54,12 @@ planner::Json paper_json(const PlanFile& file, const Prediction& prediction, con
 }  // namespace
 
 int simulate_on_topology(const std::string& plan, const std::string& profile, const std::string& topology, const std::string& memory,
-                         const Session& session) {
+                         bool renamed, const Session& session) {
   const PlanFile file = load_plan_file(plan);
   const TopologyInput input = read_on_topology(profile, topology, memory, "");
   refuse_devices_not_on_paper(file.plan, input.on_paper, topology);
   validate(file.plan, static_cast<int>(input.profile.layers.size()), plan);
+  check_names(session, file, input.profile.layers, input.profile.model, plan, renamed);
   const CostModel cost(input.on_paper, file.plan);
   const Candidate candidate{file.plan, predict(file.plan, cost)};
   TopologyReport report = build_topology_report(candidate, cost, input.topology);

@@ -65,7 +65,8 @@ std::map<std::string, bool*> flags_of_options(TuneCommand& command) {
   return {{"--exact", &command.choice.exact},
           {"--keep-numerics", &command.choice.keep_numerics},
           {"--no-offload", &command.choice.no_offload},
-          {"--strict", &command.choice.strict}};
+          {"--strict", &command.choice.strict},
+          {"--allow-renamed", &command.choice.allow_renamed}};
 }
 
 std::string content_of(const std::string& path) {
@@ -104,19 +105,33 @@ std::string digest_at(const std::string& path) {
 /// Files that measurements depend on.
 std::vector<std::string> files_of(const TuneCommand& command) {
   std::vector<std::string> files;
-  if (const ModelText model = parse_model_text(command.model.model); model.is_file) files.push_back(absolute_file(model.name));
-  if (!command.step.data.empty()) files.push_back(absolute_file(command.step.data));
+  if (const ModelText model = parse_model_text(command.model.model); model.is_file) files.push_back(absolute_path(model.name));
+  if (!command.step.data.empty()) files.push_back(absolute_path(command.step.data));
   return files;
 }
 
-std::string canonical(const std::string& option, const std::string& text) {
-  if (option == "MODEL") return absolute_model(text);
-  if (option == "--data" || option == "--plan") return absolute_file(text);
-  return text;
+std::string home_of(const std::string& study) {
+  return fs::path(absolute_path(study)).parent_path().string();
 }
 
-bool same(const std::string& option, const std::string& given, const std::string& stored) {
-  if (canonical(option, given) == stored) return true;
+bool names_file(const std::string& option) {
+  return option == "MODEL" || option == "--data" || option == "--plan";
+}
+
+/// An option as a study holds it.
+std::string canonical(const std::string& option, const std::string& text, const std::string& folder) {
+  if (option == "MODEL") return model_in_study(text, folder);
+  return names_file(option) ? file_in_study(text, folder) : text;
+}
+
+/// Undoes canonical().
+std::string restored(const std::string& option, const std::string& stored, const std::string& folder) {
+  if (option == "MODEL") return model_in_folder(stored, home_of(folder));
+  return names_file(option) ? path_in_folder(stored, home_of(folder)) : stored;
+}
+
+bool same(const std::string& option, const std::string& given, const std::string& stored, const std::string& folder) {
+  if (canonical(option, given, folder) == canonical(option, restored(option, stored, folder), folder)) return true;
   if (option != "--devices") return false;
   const DeviceChoice a = parse_device_choice(given), b = parse_device_choice(stored);
   const auto name = [](const DevicePool& pool) { return pool.name(); };
@@ -167,24 +182,23 @@ std::string study_in_place_of_model(const TuneCommand& command) {
   return "";
 }
 
-std::string absolute_file(const std::string& path) {
-  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+std::string file_in_study(const std::string& path, const std::string& folder) {
+  return path_from_folder(path, home_of(folder));
 }
 
-std::string absolute_model(const std::string& model) {
-  const ModelText text = parse_model_text(model);
-  return text.is_file ? absolute_file(text.name) + (text.has_rest ? ":" + text.rest : "") : model;
+std::string model_in_study(const std::string& model, const std::string& folder) {
+  return model_from_folder(model, home_of(folder));
 }
 
-std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices) {
+std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices, const std::string& folder) {
   TuneCommand copy = command;
   if (copy.devices.devices == "auto") copy.devices.devices = join(devices, ",");
   Json options = Json::object(), files = Json::object();
   for (const auto& [name, text] : texts_of_options(copy))
-    if (!text->empty()) options[name] = canonical(name, *text);
+    if (!text->empty()) options[name] = canonical(name, *text, folder);
   for (const auto& [name, flag] : flags_of_options(copy))
     if (*flag) options[name] = kOn;
-  for (const std::string& file : files_of(copy)) files[file] = digest_at(file);
+  for (const std::string& file : files_of(copy)) files[file_in_study(file, folder)] = digest_at(file);
   const bool reads_plan = !copy.choice.plan.empty() && copy.plan_text.empty();
   const Json json = {{"options", options}, {"files", files}, {"plan", reads_plan ? content_of(copy.choice.plan) : copy.plan_text}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -199,10 +213,10 @@ void restore_command(TuneCommand& command, const std::string& stored, const std:
   for (const auto& [name, option] : texts_of_options(command)) {
     const std::string kept = text.option(name);
     const bool given = command.given.contains(name);
-    if (!given) *option = kept;
+    if (!given) *option = restored(name, kept, folder);
     const bool may_change = std::ranges::find(kMayChange, name) != kMayChange.end();
-    if (given && !may_change && !same(name, *option, kept)) refuse_other(name, *option, kept, folder);
-    if (given && !may_change) *option = kept;
+    if (given && !may_change && !same(name, *option, kept, folder)) refuse_other(name, *option, kept, folder);
+    if (given && !may_change && !names_file(name)) *option = kept;
   }
   for (const auto& [name, flag] : flags_of_options(command)) {
     const bool kept = !text.option(name).empty();
@@ -213,12 +227,18 @@ void restore_command(TuneCommand& command, const std::string& stored, const std:
   command.output.path = folder;
 }
 
-void check_stored_files(const std::string& stored, const std::string& folder) {
+void check_stored_files(const TuneCommand& command, const std::string& stored, const std::string& folder) {
   if (stored.empty()) return;
-  StoredText(stored, folder).root().at("files").each_member([&](const std::string& path, const JsonField& digest) {
+  const std::vector<std::string> named = files_of(command);
+  StoredText(stored, folder).root().at("files").each_member([&](const std::string& name, const JsonField& digest) {
     std::error_code ignored;
+    const std::string kept = path_in_folder(name, home_of(folder));
+    const auto given =
+        std::ranges::find_if(named, [&](const std::string& file) { return file_in_study(file, folder) == file_in_study(kept, folder); });
+    const std::string path = given == named.end() ? kept : *given;
     if (!fs::exists(path, ignored))
-      throw Error("a file that the study needs is missing", path, "put it back, or start a new study with another -o");
+      throw Error("a file that the study needs is missing", path,
+                  "put it back, or name it where it is now, `mptune tune FILE -o STUDY --resume`; or start a new study with another -o");
     if (digest_at(path) != digest.text())
       throw Error("the file changed since the study began, so that old and new measurements can't be compared", path,
                   "put the old file back, or start a new study with another -o");

@@ -28,20 +28,22 @@ struct TuneCommand {
 /// where -o names another folder, or where MODEL looks like a study that is not there.
 [[nodiscard]] std::string study_in_place_of_model(const TuneCommand& command);
 
-/// All that is needed to go on from any folder, as JSON text: every option, paths made absolute, the content of the plan's file, and
-/// digests of the model's and the data's files. `devices` replace `auto`. Throws Error where a file can't be read.
-[[nodiscard]] std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices);
+/// All that is needed to go on from any folder, as JSON text: every option, files named from the study's folder `folder` as its records
+/// name them, the content of the plan's file, and digests of the model's and the data's files. `devices` replace `auto`. Throws Error where
+/// a file can't be read.
+[[nodiscard]] std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices, const std::string& folder);
 
-/// Fills in what is not given from a text that stored_command() made; -o becomes `folder`. Throws Error (usage): a given option is another
-/// than the study's and is none of --budget, --trials and --target; `stored` is "" or no such text.
+/// Fills in what is not given from a text that stored_command() made; -o becomes `folder`. Files are absolute then. Throws Error (usage): a
+/// given option is another than the study's and is none of --budget, --trials and --target; `stored` is "" or no such text.
 void restore_command(TuneCommand& command, const std::string& stored, const std::string& folder);
 
-/// Throws Error (usage) if a file that the study was made with is gone or has changed. `stored` may be "".
-void check_stored_files(const std::string& stored, const std::string& folder);
+/// Throws Error (usage) if a file that the study was made with is gone or has changed; those that `command` names may lie elsewhere now.
+/// `stored` may be "".
+void check_stored_files(const TuneCommand& command, const std::string& stored, const std::string& folder);
 
-/// A model or data file by its absolute path, whatever follows a model's colon included; other texts as they are.
-[[nodiscard]] std::string absolute_model(const std::string& model);
-[[nodiscard]] std::string absolute_file(const std::string& path);
+/// A model as a study in `folder` names it: a file from the folder that holds the study.
+[[nodiscard]] std::string model_in_study(const std::string& model, const std::string& folder);
+[[nodiscard]] std::string file_in_study(const std::string& path, const std::string& folder);
 
 /// The error with the command that goes on in its remedy. Errors that would come again are as they were: usage, infeasible; where `command`
 /// is "", all.

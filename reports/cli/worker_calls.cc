@@ -81,12 +81,19 @@ tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::opt
   return *result;
 }
 
-void warn_of_unknown_module(const Session& session, const std::string& name, const std::string& model, const std::string& path) {
-  if (!name.empty()) session.warn("the plan names module '" + name + "', which " + model + " does not have in this form: " + path);
+void check_names(const Session& session, const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& model,
+                 const std::string& path, bool renamed) {
+  if (std::ranges::all_of(layers, [](const ProfileLayer& layer) { return layer.modules.empty(); })) return;
+  const std::string unknown = check_modules(file, layers, path);
+  if (unknown.empty()) return;
+  const std::string what = "the plan names module '" + unknown.substr(0, 80) + "', which " + model + " does not have";
+  if (!renamed)
+    throw Error(what, path, "give the model that the plan was made for, or --allow-renamed where its modules have other names now");
+  session.warn(what + ": " + path);
 }
 
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
-                       bool strict) {
+                       const PlanChoice& choice) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
   std::string what;
   if (differs(file.fingerprint.model, model.fingerprint.model))
@@ -95,10 +102,9 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
     what = "the plan was made for input " + file.fingerprint.input + ", not " + model.fingerprint.input;
   else if (differs(file.fingerprint.libtorch, model.fingerprint.libtorch))
     what = "the plan was made with LibTorch " + file.fingerprint.libtorch + ", this is " + model.fingerprint.libtorch;
-  if (!what.empty() && strict) throw Error(what, path, "tune this model, or leave --strict out");
+  if (!what.empty() && choice.strict) throw Error(what, path, "tune this model, or leave --strict out");
   validate(file.plan, static_cast<int>(model.layers.size()), path);
-  if (file.fingerprint.model == model.fingerprint.model)
-    warn_of_unknown_module(session, check_modules(file, model.layers, path), model.name, path);
+  check_names(session, file, model.layers, model.name, path, choice.allow_renamed);
   if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 

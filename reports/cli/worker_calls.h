@@ -44,12 +44,14 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
 [[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, const RequestTime& time,
                                              const tuner::WaitOptions& wait, ProgressLine& progress);
 
-/// Warns if `name`, what check_modules() found, is not "".
-void warn_of_unknown_module(const Session& session, const std::string& name, const std::string& model, const std::string& path);
+/// Throws Error for a plan that names modules in other places than `layers` have them, or one that they do not have at all; with `renamed`
+/// warns of the latter. Only where both sides name modules.
+void check_names(const Session& session, const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& model,
+                 const std::string& path, bool renamed);
 
-/// Warns about every part of the fingerprint that differs; under `strict` throws Error instead. Only what both sides state is compared.
-/// A model of another layer count is refused in any case, since the plan can't run.
+/// Warns about every part of the fingerprint that differs; under `--strict` throws Error instead. Only what both sides state is compared.
+/// A model of another layer count or with other modules is refused in any case, the latter unless `--allow-renamed` is given.
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
-                       bool strict);
+                       const PlanChoice& choice);
 
 }  // namespace mptune::reports

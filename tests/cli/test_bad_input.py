@@ -188,6 +188,17 @@ class BadInput(CommandTest):
         self.fails(2, ["zbv", "two stages"], "run", "toy", "--devices", "sleep:2", "--schedule", "zbv", "--virtual", "3")
         self.fails(2, ["batch of 8, not 16"], "run", "toy", "--plan", "plan.json", "--batch", "16")
 
+    def test_a_plan_of_renamed_modules(self):
+        renamed = self.plan()
+        renamed["plan"]["stages"][1]["modules"][-1] = "no_such_module"
+        self.write("renamed.json", json.dumps(renamed))
+        profile = ["--profile", self.profile]
+        for command in (["run", "toy", "--steps", "1"], ["check", "toy"], ["simulate", *profile]):
+            self.fails(2, ["'no_such_module'", "renamed.json", "--allow-renamed"], *command, "--plan", "renamed.json")
+            done = self.mptune(*command, "--plan", "renamed.json", "--allow-renamed")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("warning: the plan names module 'no_such_module'", done.stderr)
+
     def test_a_plan_of_another_model(self):
         self.fails(2, ["another model"], "run", "other", "--plan", "plan.json", "--strict")
         done = self.mptune("run", "other", "--plan", "plan.json", "--steps", "2")

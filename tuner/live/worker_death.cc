@@ -77,8 +77,8 @@ Error gpu_failed(const std::string& what) {
 }  // namespace
 
 bool ended_from_outside(const WorkerEnd& end) {
-  static const std::set<int> kSignals{SIGKILL, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
-  return end.by_another || kSignals.contains(end.signal);
+  static const std::set<int> kOfItsOwnMistakes{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+  return end.by_another || (end.signal != 0 && !kOfItsOwnMistakes.contains(end.signal));
 }
 
 bool killed_for_memory(const std::string& kernel_log, long process) {

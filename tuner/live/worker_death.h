@@ -43,7 +43,8 @@ struct DeathCircumstances {
 /// Why a worker was ended that was silent, in a clause without its name: "was stopped by a signal (SIGSTOP) for 10 s".
 [[nodiscard]] std::string silence_text(const SilenceVerdict& silence);
 
-/// True if a signal that another program sent ended the worker, or one that no program sends itself.
+/// True if a signal ended the worker that another program sent, or that no mistake of a program raises.
+/// (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP and SIGSYS are raised by mistakes.)
 [[nodiscard]] bool ended_from_outside(const WorkerEnd& end);
 
 /// True if a line of the kernel's log says that it killed the process for lack of memory.

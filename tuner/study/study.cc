@@ -87,6 +87,17 @@ std::string difference(const Json& a, const Json& b) {
   return names;
 }
 
+// Studies of earlier versions name files by absolute paths.
+Json with_own_paths(Json identity, const std::string& home) {
+  const auto absolute = [&](const char* name) {
+    const bool text = identity.is_object() && identity.contains(name) && identity[name].is_string();
+    return text && identity[name].get_ref<const std::string&>().starts_with('/');
+  };
+  if (absolute("model")) identity["model"] = model_from_folder(identity["model"], home);
+  if (absolute("data")) identity["data"] = path_from_folder(identity["data"], home);
+  return identity;
+}
+
 // "transformer:d=256" and "./nets/transformer.pt" both give "transformer".
 std::string model_name(const std::string& identity, const std::string& folder) {
   const Json json = parsed(identity);
@@ -114,18 +125,21 @@ void check_is_there(const std::string& folder) {
   check_is_study(folder);
 }
 
-// Falls back to an immutable database without its write-ahead log: in a read-only folder SQLite can't make the log's shared memory.
+// Without a write-ahead log nobody writes: as an immutable database it is then read without leaving files beside it. So it is where SQLite
+// can't make the log's shared memory, in a read-only folder.
 std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   const std::string path = std::filesystem::absolute(database_path(folder)).string();
   std::string uri = "file:";
   for (const char c : path) uri += c == '?' ? "%3f" : c == '#' ? "%23" : c == '%' ? "%25" : std::string(1, c);
   try {
-    auto database = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMs);
-    database->execAndGet("SELECT count(*) FROM value");
-    return database;
-  } catch (const SQLite::Exception&) {
-    return std::make_unique<SQLite::Database>(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyMs);
+    if (std::filesystem::exists(path + "-wal")) {
+      auto database = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMs);
+      database->execAndGet("SELECT count(*) FROM value");
+      return database;
+    }
+  } catch (const SQLite::Exception&) {  // NOLINT(bugprone-empty-catch): a read-only folder
   }
+  return std::make_unique<SQLite::Database>(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyMs);
 }
 
 std::string profile_path_in(const std::string& folder) {
@@ -230,7 +244,7 @@ Study& Study::operator=(Study&&) noexcept = default;
 void Study::set_identity(const std::string& identity_json) {
   const std::string before = identity();
   if (before.empty()) return set_value(kIdentity, identity_json);
-  const Json was = parsed(before);
+  const Json was = with_own_paths(parsed(before), home());
   const Json is = parsed(identity_json);
   if (was == is) return;
   throw Error("the study was made with another " + difference(was, is), impl_->folder,
@@ -300,11 +314,15 @@ void Study::set_stop_reason(const std::string& reason) {
 std::optional<StudySummary> Study::summary() const {
   const std::string json = value(kSummary);
   if (json.empty()) return std::nullopt;
-  return summary_from_json(json, impl_->folder);
+  StudySummary summary = summary_from_json(json, impl_->folder);
+  summary.training = with_files_in_folder(std::move(summary.training), home());
+  return summary;
 }
 
 void Study::set_summary(const StudySummary& summary) {
-  set_value(kSummary, summary_to_json(summary));
+  StudySummary shared = summary;
+  shared.training = with_files_from_folder(std::move(shared.training), home());
+  set_value(kSummary, summary_to_json(shared));
 }
 
 void Study::set_value(const char* name, const std::string& value) {
@@ -347,6 +365,10 @@ int Study::next_series() const {
 
 std::string Study::folder() const {
   return impl_->folder;
+}
+
+std::string Study::home() const {
+  return std::filesystem::path(absolute_path(impl_->folder)).parent_path().string();
 }
 
 std::string Study::profile_path() const {

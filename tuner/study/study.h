@@ -69,6 +69,9 @@ class Study {
   [[nodiscard]] int next_series() const;
 
   [[nodiscard]] std::string folder() const;
+  /// The folder that holds the study's: its records name files from there (path_from_folder), so that both can be moved together. What is
+  /// read back is absolute.
+  [[nodiscard]] std::string home() const;
   [[nodiscard]] std::string profile_path() const;                       ///< traces/profile.sqlite
   [[nodiscard]] std::string trace_path(const std::string& name) const;  ///< traces/NAME.sqlite
   [[nodiscard]] std::string plan_path() const;                          ///< MODEL.plan.json in the folder

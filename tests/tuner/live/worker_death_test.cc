@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <set>
 
 namespace mptune::tuner {
 namespace {
@@ -45,7 +46,14 @@ TEST(WorkerDeath, TheLimitOnProcessorTimeIsNamed) {
 }
 
 TEST(WorkerDeath, SignalsThatOtherProgramsSendAreNoMistakeOfOurs) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) EXPECT_EQ(death_of(ended(signal), {}).code(), ExitCode::environment) << signal;
+  // All that a mistake of a program does not raise.
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    const bool mistake = std::set{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS}.contains(signal);
+    EXPECT_EQ(death_of(ended(signal), {}).code(), mistake ? ExitCode::internal : ExitCode::environment) << signal;
+    WorkerEnd sent = ended(signal);
+    sent.by_another = true;
+    EXPECT_EQ(death_of(sent, {}).code(), ExitCode::environment) << signal;
+  }
   WorkerEnd end = ended(SIGSEGV);
   end.by_another = true;
   for (const DeathCircumstances& circumstances : {DeathCircumstances{}, DeathCircumstances{.plug_in = "./libnet.so"}}) {
