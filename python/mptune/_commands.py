@@ -258,7 +258,7 @@ def run(
     seed: int | None = None, data: Path | None = None, steps: int | None = None, epochs: int | None = None, drop_last: bool = False,
     validation: Path | None = None, lr_schedule: str | None = None, clip_norm: float | None = None, skip_non_finite: bool = False,
     load: Path | None = None,
-    checkpoint: Path | None = None, every: int | None = None, csv: Path | None = None, save: Path | None = None,
+    checkpoint: Path | None = None, checkpoint_step: int | None = None, every: int | None = None, csv: Path | None = None, save: Path | None = None,
     config: Path | None = None, no_config: bool = False, verbose: bool = False, progress: bool = True,
 ) -> RunResult:
     """Trains with a plan file, or with a plan from options.
@@ -313,6 +313,7 @@ def run(
     skip_non_finite: leave out the optimizer's step where a gradient is not finite, instead of ending there.
     load: state dict to begin with, as saved by torch.save or safetensors. Default: weights from the seed.
     checkpoint: folder of checkpoints: training goes on from the latest, under any plan, and adds more.
+    checkpoint_step: go on from the checkpoint of this step instead of the latest; the next one replaces those behind it.
     every: steps between two checkpoints. Default: 100; one more follows the last step.
     csv: CSV file to write, with a row per step.
     save: state dict to write, as torch.load reads it; NAME.safetensors in that format.

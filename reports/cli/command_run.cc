@@ -11,6 +11,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/nearest_word.h"
+#include "profiler/base/new_file.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/rank.h"
 #include "profiler/base/text.h"
@@ -23,13 +24,13 @@
 #include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
 #include "reports/cli/replan.h"
-#include "reports/cli/step_log.h"
 #include "reports/cli/training_options.h"
 #include "reports/cli/with_ranks.h"
 #include "reports/cli/worker_calls.h"
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
+#include "tuner/live/step_log.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/trial/plan_failed.h"
 
@@ -136,33 +137,34 @@ std::string validation_text(const tuner::EpochFinished& epoch) {
          (epoch.accuracy ? ", " + format_percent(*epoch.accuracy) + " right" : "");
 }
 
-tuner::TrainingFinished train(const tuner::TrainRequest& request, const std::string& csv, const Session& session) {
+/// A pipe or a device of this process, such as /dev/stdout, is none of the worker's: it is written here.
+tuner::TrainingFinished train(tuner::TrainRequest request, const Session& session) {
   tuner::TrainingFinished finished;
-  StepLog log(csv);
+  tuner::StepLog log(is_written_directly(request.csv) ? std::exchange(request.csv, "") : "");
+  std::optional<tuner::EpochFinished> ended;
   std::string validation;
   ProgressLine progress(session);
   progress.update("starting", 0);
   tuner::call_worker(request, wait_options(session), [&](const tuner::Reply& reply) {
     if (const auto* step = std::get_if<tuner::Trained>(&reply)) {
-      log.add(*step);
+      log.add(*step, std::exchange(ended, std::nullopt));
       const int most = step->steps > 0 ? step->steps : kMostSteps;
       const std::string epoch = request.epochs > 0 ? fmt::format(", epoch {}", step->epoch + 1) : "";
       progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)) + validation);
       progress.update(fmt::format("training{}, step {}", epoch, step->step + 1), static_cast<double>(step->step + 1) / most);
     } else if (const auto* epoch = std::get_if<tuner::EpochFinished>(&reply)) {
-      log.add(*epoch);
+      ended = *epoch;
       validation = epoch->validation_loss ? ", " + validation_text(*epoch) : "";
     } else if (const auto* done = std::get_if<tuner::TrainingFinished>(&reply)) {
       finished = *done;
     }
   });
-  log.finish();
   return finished;
 }
 
 tuner::TrainingFinished train_within_memory(const RunCommand& command, const tuner::TrainRequest& request, const Session& session) {
   try {
-    return train(request, command.training.csv, session);
+    return train(request, session);
   } catch (const tuner::PlanFailed& failed) {
     if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
       throw ran_out_of_plan(failed, *memory, request.plan, training_spec(command.model, command.devices, command.step));

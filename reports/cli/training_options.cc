@@ -12,8 +12,8 @@
 #include "reports/cli/option_values.h"
 #include "reports/cli/options.h"
 #include "reports/cli/session.h"
-#include "reports/cli/step_log.h"
 #include "reports/render/units.h"
+#include "tuner/live/step_log.h"
 
 namespace mptune::reports {
 namespace {
@@ -24,6 +24,8 @@ constexpr int kEvery = 100;  // steps between two checkpoints
 void check_checkpoint_options(const TrainingOptions& options) {
   if (options.checkpoint.empty() && !options.every.empty())
     throw Error("there is no folder for checkpoints", "--every", "give --checkpoint, too");
+  if (options.checkpoint.empty() && !options.checkpoint_step.empty())
+    throw Error("there is no folder of checkpoints", "--checkpoint-step", "give --checkpoint, too");
   if (!options.checkpoint.empty() && options.steps.empty() && options.epochs.empty())
     throw Error("the training has no end", "--checkpoint", "give --steps or --epochs, which count those of earlier runs, too");
   std::error_code ignored;
@@ -46,7 +48,7 @@ void check_files(const TrainingOptions& options, const std::vector<std::string>&
     // Replaces any state dict (a zip archive or a safetensors file) without --force: training usually goes on from a file and saves to it.
     check_output(options.save, "PK", is_safetensors_file(options.save), inputs);
   }
-  if (!options.csv.empty()) check_output(options.csv, StepLog::kMagic, false, inputs);
+  if (!options.csv.empty()) check_output(options.csv, tuner::StepLog::kMagic, false, inputs);
 }
 
 /// A share of the samples: "0.1", "10%".
@@ -130,6 +132,10 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
            "state dict to begin with, as saved by torch.save or safetensors; default: weights from the seed");
   add_file("--checkpoint", options.checkpoint, "FOLDER", kOutputGroup,
            "folder of checkpoints: training goes on from the latest, under any plan, and adds more");
+  app.add_option("--checkpoint-step", options.checkpoint_step,
+                 "go on from the checkpoint of this step instead of the latest; the next one replaces those behind it")
+      ->type_name("N")
+      ->group(kOutputGroup);
   app.add_option("--every", options.every, "steps between two checkpoints; default: 100; one more follows the last step")
       ->type_name("N")
       ->group(kOutputGroup);
@@ -149,6 +155,8 @@ tuner::TrainRequest training_request(const TrainingOptions& options, std::vector
   request.save = options.save;
   request.checkpoint = options.checkpoint;
   if (!options.checkpoint.empty()) request.every = static_cast<int>(parse_whole(options.every, "--every", 1, 100000000, kEvery));
+  request.checkpoint_step = static_cast<int>(parse_whole(options.checkpoint_step, "--checkpoint-step", 1, 1'000'000'000, 0));
+  request.csv = options.csv;
   request.clip_norm = parse_number(options.clip_norm, "--clip-norm", 0, 1e30, 0);
   request.skip_non_finite = options.skip_non_finite;
   return request;

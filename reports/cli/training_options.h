@@ -13,7 +13,7 @@ namespace mptune::reports {
 
 /// What `run` takes beside a model, a plan and a step: how long, on which samples, what is read and written.
 struct TrainingOptions {
-  std::string steps, epochs, validation, rate_schedule, clip_norm, load, save, checkpoint, every, csv;
+  std::string steps, epochs, validation, rate_schedule, clip_norm, load, save, checkpoint, checkpoint_step, every, csv;
   bool skip_non_finite = false;
   bool drop_last = false;
 };

@@ -111,10 +111,32 @@ class Checkpoints(CommandTest):
         self.fails(2, ["made with adam", "--optimizer adam"], *TRAIN[:-1], "sgd", *PLANS[2], "--steps", "4", "--checkpoint", "kept")
         self.fails(2, ["--seed 0"], *TRAIN, *PLANS[2], "--steps", "4", "--seed", "1", "--checkpoint", "kept")
         self.fails(2, ["another model, bert"], "run", "mlp", "--optimizer", "adam", *PLANS[2], "--steps", "4", "--checkpoint", "kept")
+        self.fails(2, ["--checkpoint-step", "--checkpoint"], *TRAIN, *PLANS[2], "--steps", "4", "--checkpoint-step", "2")
+        self.fails(2, ["no checkpoint of step 1", "steps 2"], *TRAIN, *PLANS[2], "--steps", "4", "--checkpoint", "kept", "--checkpoint-step", "1")
         tensors = os.path.join(self.folder, "kept/step-2/tensors.safetensors")
         with open(tensors, "r+b") as file:
             file.truncate(100)
-        self.fails(2, ["tensors.safetensors"], *TRAIN, *PLANS[2], "--steps", "4", "--checkpoint", "kept")
+        self.fails(2, ["tensors.safetensors", "no checkpoint before it"], *TRAIN, *PLANS[2], "--steps", "4", "--checkpoint", "kept")
+
+    def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used_when_asked(self):
+        train = ["--checkpoint", "kept", "--every", "2", "--csv", "log.csv"]
+        whole = self.train(6, *PLANS[0], *train)
+        with open(os.path.join(self.folder, "kept/step-6/tensors.safetensors"), "r+b") as file:
+            file.seek(-5, os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-5, os.SEEK_END)
+            file.write(bytes([byte[0] ^ 4]))
+        self.fails(2, ["step-6", "damaged", "--checkpoint-step 4"], *TRAIN, *PLANS[0], "--steps", "8", *train)
+        last = self.train(8, *PLANS[0], *train, "--checkpoint-step", "4")
+        self.assertEqual((last["first_step"], last["loss"][:2]), (4, whole["loss"][4:]))
+        self.assertEqual(self.logged("log.csv"), list(range(8)))
+        self.assertEqual(self.train(9, *PLANS[0], *train)["first_step"], 8)
+
+    def logged(self, name):
+        """Steps with a row, and that each row is whole."""
+        rows = [line.split(",") for line in self.read_bytes(name).decode().splitlines()[1:]]
+        self.assertEqual({len(row) for row in rows}, {8})
+        return [int(row[0]) for row in rows]
 
     def saved(self):
         return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(self.folder, "kept/step-*/checkpoint.json"))), default=0)
@@ -128,7 +150,8 @@ class Checkpoints(CommandTest):
         chance = random.Random(21)
         seen = 0
         for kill in range(KILLS):
-            command = [PROGRAM, "--json", *TRAIN, "--steps", "1000000", *PLANS[kill % len(PLANS)], "--checkpoint", "kept", "--every", "5"]
+            command = [PROGRAM, "--json", *TRAIN, "--steps", "1000000", *PLANS[kill % len(PLANS)], "--checkpoint", "kept", "--every", "5",
+                       "--csv", "log.csv"]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder, env=self.environment(),
                                        start_new_session=True)
             time.sleep(0.3 + 0.6 * chance.random())
@@ -139,8 +162,9 @@ class Checkpoints(CommandTest):
             self.assertGreaterEqual(self.saved(), seen, "what was saved stays")
             seen = self.saved()
         self.assertGreater(seen, 0, "the kills came too early to leave anything")
-        last = self.train(seen + 10, *PLANS[0], "--checkpoint", "kept", "--every", "5")
+        last = self.train(seen + 10, *PLANS[0], "--checkpoint", "kept", "--every", "5", "--csv", "log.csv")
         self.assertEqual(last["first_step"], seen)
+        self.assertEqual(self.logged("log.csv"), list(range(seen + 10)), "rows of all steps that a checkpoint counts")
         self.assertEqual(last["loss"], self.train(seen + 10, *PLANS[0])["loss"][seen:])
 
     def test_norm_is_clipped_over_all_devices(self):

@@ -71,7 +71,7 @@ MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("star
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);
-              f("checkpoint", v.checkpoint); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
+              f("checkpoint", v.checkpoint); f("checkpoint_step", v.checkpoint_step); f("csv", v.csv); f("every", v.every); f("clip_norm", v.clip_norm); f("skip_non_finite", v.skip_non_finite);
               f("epochs", v.epochs); f("drop_last", v.drop_last); f("validation_data", v.validation_data);
               f("validation_share", v.validation_share); f("rate_schedule", v.rate_schedule);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)

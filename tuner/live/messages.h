@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 19;
+inline constexpr int kProtocolVersion = 20;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -62,6 +62,8 @@ struct TrainRequest {
   std::string load;
   std::string save;
   std::string checkpoint;        ///< folder; "" for none. Training goes on from the latest checkpoint there
+  int checkpoint_step = 0;       ///< steps of the checkpoint to go on from; 0: the latest
+  std::string csv;               ///< StepLog to write; "" for none
   int every = 0;                 ///< steps between two checkpoints; 0: only behind the last step
   double clip_norm = 0;          ///< most that the norm of all gradients may be; 0: any
   bool skip_non_finite = false;  ///< a step whose gradients are not all finite changes no parameter, instead of ending the training

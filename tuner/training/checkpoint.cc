@@ -9,10 +9,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "profiler/base/error.h"
 #include "profiler/base/json_field.h"
 #include "profiler/base/new_file.h"
+#include "profiler/base/sha256.h"
 #include "profiler/state/safetensors.h"
 
 namespace mptune {
@@ -21,10 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "mptune.checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;  // 2: checksums
 constexpr std::string_view kFolderPrefix = "step-";
 constexpr const char* kTensors = "tensors.safetensors";
 constexpr const char* kJson = "checkpoint.json";  // written last: a folder without it is no checkpoint
+constexpr const char* kChecksums = "checksums";
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kOptimizerPrefix = "optimizer.";
 
@@ -49,6 +52,14 @@ std::map<std::int64_t, fs::path> checkpoints_in(const std::string& folder) {
     if (steps >= 0 && fs::is_regular_file(entry->path() / kJson, ignored)) found[steps] = entry->path();
   }
   return found;
+}
+
+/// What to do about a damaged checkpoint. Nothing else is used instead of it unless that is asked for.
+std::string remedy_for(const fs::path& path) {
+  const auto all = checkpoints_in(path.parent_path());
+  const auto before = all.lower_bound(steps_in(path));
+  if (before == all.begin()) return "remove " + path.string() + " and begin anew: there is no checkpoint before it";
+  return "go on from the one before it with --checkpoint-step " + std::to_string(std::prev(before)->first);
 }
 
 /// Its JSON goes first, so that no part of a checkpoint is taken for one.
@@ -76,14 +87,14 @@ nlohmann::json names_of(const std::vector<NamedTensor>& tensors) {
 /// The tensors of a file, each taken once.
 class Stored {
  public:
-  explicit Stored(const std::string& path) : path_(path) {
+  Stored(const std::string& path, std::string remedy) : path_(path), remedy_(std::move(remedy)) {
     for (auto& [name, tensor] : profiler::read_safetensors(path)) tensors_[name] = tensor;
   }
   std::vector<NamedTensor> take(const JsonField& names) {
     std::vector<NamedTensor> taken;
     names.each([&](const JsonField& name) {
       const auto found = tensors_.extract(std::string(kModelPrefix) + name.text());
-      if (!found) throw Error("the checkpoint lacks the tensor '" + name.text() + "'", path_, "use the checkpoint before it");
+      if (!found) throw Error("the checkpoint lacks the tensor '" + name.text() + "'", path_, remedy_);
       taken.push_back({name.text(), found.mapped()});
     });
     return taken;
@@ -100,7 +111,7 @@ class Stored {
   }
 
  private:
-  std::string path_;
+  std::string path_, remedy_;
   std::map<std::string, at::Tensor> tensors_;
 };
 
@@ -146,13 +157,16 @@ void save_checkpoint(const std::string& folder, const CheckpointInfo& info, cons
                          {"parameters", names_of(state.parameters)},
                          {"buffers", names_of(state.buffers)}};
   if (state.loss_scale) json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"finite_steps", state.loss_scale->finite_steps}};
+  json[kChecksums] = {{kTensors, sha256_of_file(path / kTensors)}};
+  json[kChecksums][kJson] = sha256(json.dump());
   NewFile file(path / kJson, ExitCode::environment);
   file << json.dump(2) + "\n";
   file.commit();
-  auto older = checkpoints_in(folder);
-  older.erase(older.lower_bound(state.steps), older.end());
-  if (!older.empty()) older.erase(std::prev(older.end()));
-  for (const auto& [steps, old] : older) remove_checkpoint(old);
+  auto others = checkpoints_in(folder);
+  const auto own = others.find(state.steps);
+  if (own != others.begin()) others.erase(std::prev(own));
+  others.erase(state.steps);
+  for (const auto& [steps, other] : others) remove_checkpoint(other);
 }
 
 std::string latest_checkpoint(const std::string& folder) {
@@ -160,21 +174,38 @@ std::string latest_checkpoint(const std::string& folder) {
   return found.empty() ? "" : found.rbegin()->second.string();
 }
 
+std::string checkpoint_of(const std::string& folder, std::int64_t steps) {
+  const auto all = checkpoints_in(folder);
+  if (const auto found = all.find(steps); found != all.end()) return found->second.string();
+  std::string names;
+  for (const auto& [known, path] : all) names += (names.empty() ? "" : ", ") + std::to_string(known);
+  throw Error("there is no checkpoint of step " + std::to_string(steps), folder,
+              names.empty() ? "leave --checkpoint-step out" : "there are those of steps " + names);
+}
+
 Checkpoint load_checkpoint(const std::string& path) {
-  const std::string json_path = fs::path(path) / kJson;
-  const JsonSource source{json_path, "the checkpoint is damaged: ", "use the checkpoint before it"};
+  const std::string json_path = fs::path(path) / kJson, remedy = remedy_for(path);
+  const JsonSource source{json_path, "the checkpoint is damaged: ", remedy};
   const nlohmann::json document = parse_json(content_of(json_path), source, JsonLimits{16, 10'000'000});
   const JsonField json(document, source);
   if (json.at("format").text() != kFormat) throw Error("this is not a checkpoint of mptune", json_path, "name the folder of --checkpoint");
   if (const auto version = json.at("version").whole(); version > kVersion)
     throw Error("the checkpoint was written by a newer version of mptune (format " + std::to_string(version) + ")", json_path,
                 "use that version");
+  if (json.at("version").whole() > 1) {
+    const std::string tensors = json.at(kChecksums).at(kTensors).text(), own = json.at(kChecksums).at(kJson).text();
+    nlohmann::json content = document;
+    content[kChecksums].erase(kJson);
+    if (sha256(content.dump()) != own) throw Error("the checkpoint is damaged: its checksum is another", json_path, remedy);
+    if (sha256_of_file(fs::path(path) / kTensors) != tensors)
+      throw Error("the checkpoint is damaged: the file's checksum is another", fs::path(path) / kTensors, remedy);
+  }
   Checkpoint checkpoint;
   checkpoint.info = {json.at("model").text(),       json.at("fingerprint").text(),
                      json.at("optimizer").text(),   json.at("seed").whole<std::uint64_t>(),
                      json.at("batch").whole<int>(), precision_in(json)};
   checkpoint.state.steps = json.at("steps").whole(0, std::numeric_limits<std::int64_t>::max() - 1);
-  Stored stored(fs::path(path) / kTensors);
+  Stored stored(fs::path(path) / kTensors, remedy);
   checkpoint.state.parameters = stored.take(json.at("parameters"));
   checkpoint.state.buffers = stored.take(json.at("buffers"));
   checkpoint.state.optimizer = stored.take_optimizer();

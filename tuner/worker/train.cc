@@ -16,6 +16,7 @@
 #include "profiler/state/state.h"
 #include "profiler/statistics/stopping.h"
 #include "tuner/distributed/rank_group.h"
+#include "tuner/live/step_log.h"
 #include "tuner/training/checkpoint.h"
 #include "tuner/trial/plan_failed.h"
 #include "tuner/worker/ranks.h"
@@ -113,6 +114,7 @@ class Checkpoints {
   Checkpoints(const TrainRequest& request, const Model& model, bool writes)
       : folder_(request.checkpoint),
         writes_(writes),
+        from_(request.checkpoint_step),
         every_(request.every),
         info_{model.name(),
               model.fingerprint(),
@@ -124,7 +126,7 @@ class Checkpoints {
   /// Sets `run` to the latest one, which the first rank reads.
   void go_on(TrainingRun& run, int steps, TrainingFinished& finished) const {
     if (folder_.empty()) return;
-    const std::string path = writes_ ? latest_checkpoint(folder_) : "";
+    const std::string path = writes_ ? (from_ > 0 ? checkpoint_of(folder_, from_) : latest_checkpoint(folder_)) : "";
     const Activity activity("reading", path, kPatienceOfLoading);
     Checkpoint checkpoint;
     if (!path.empty()) checkpoint = load_checkpoint(path);
@@ -149,7 +151,7 @@ class Checkpoints {
  private:
   std::string folder_;
   bool writes_;
-  int every_;
+  int from_, every_;
   CheckpointInfo info_;
 };
 
@@ -210,6 +212,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   TrainingFinished finished;
   checkpoints.go_on(run, steps, finished);
   EpochMean mean;
+  StepLog log(leads ? request.csv : "");
   for (int step = finished.first_step; steps > 0 ? step < steps : !profiler::should_stop(finished.step_s, tight); ++step) {
     const Batch batch = data.batch_of(step);
     const double rate = run.set_rate_factor(rate_factor(schedule, step, steps));
@@ -226,15 +229,18 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
     const double seconds = steps > 0 ? result.seconds : agreed(run.pipeline(), result.seconds, leads);
     finished.step_s.values.push_back({seconds, step, 0, 0});
     const auto samples = static_cast<int>(batch.inputs.at(0).size(0)), epoch = static_cast<int>(data.epochs().epoch_of(step));
-    reply(Trained{step, result.loss, result.seconds, epoch, samples, steps, rate});
     mean.add(result.loss, samples);
+    std::optional<EpochFinished> ended;
+    if ((data.epochs().ends_epoch(step) || step + 1 == steps) && (data.has_epochs() || request.epochs > 0)) {
+      ended = EpochFinished{epoch, step, mean.take(), {}, {}};
+      data.validate(run.pipeline(), *ended);
+      finished.epochs.push_back(*ended);
+      reply(*ended);
+    }
+    const Trained trained{step, result.loss, result.seconds, epoch, samples, steps, rate};
+    log.add(trained, ended);
+    reply(trained);
     checkpoints.save(run, step + 1, step + 1 == steps, finished);
-    const bool ends = data.epochs().ends_epoch(step) || step + 1 == steps;
-    if (!ends || !(data.has_epochs() || request.epochs > 0)) continue;
-    EpochFinished about{epoch, step, mean.take(), {}, {}};
-    data.validate(run.pipeline(), about);
-    finished.epochs.push_back(about);
-    reply(about);
   }
   finished.peak_bytes = peaks_of(run.pipeline());
   if (!request.save.empty()) save_model(run, request, leads);

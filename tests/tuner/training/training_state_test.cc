@@ -266,15 +266,59 @@ TEST_F(TrainingStateTest, WhatDoesNotFitChangesNothing) {
 TEST_F(TrainingStateTest, TheNewestTwoCheckpointsStay) {
   const std::string folder = path("newest");
   EXPECT_EQ(latest_checkpoint(folder), "");
-  for (const std::int64_t steps : {10, 2, 30, 4}) {
+  for (const std::int64_t steps : {2, 10, 20, 30}) {
     TrainingState state;
     state.steps = steps;
     state.parameters = {{"w", at::full({3}, steps)}};
     save_checkpoint(folder, {"m", "f", "sgd", 0, 1}, state);
   }
   EXPECT_EQ(std::filesystem::path(latest_checkpoint(folder)).filename(), "step-30");
-  EXPECT_TRUE(std::filesystem::exists(folder + "/step-10"));
-  EXPECT_EQ(load_checkpoint(folder + "/step-10").state.parameters[0].tensor[0].item<int>(), 10);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/step-10"));
+  EXPECT_EQ(load_checkpoint(checkpoint_of(folder, 20)).state.parameters[0].tensor[0].item<int>(), 20);
+  EXPECT_THAT(refusal_of([&] { (void)checkpoint_of(folder, 10); }), ::testing::HasSubstr("there are those of steps 20, 30"));
+  EXPECT_THAT(refusal_of([&] { (void)checkpoint_of(path("none"), 10); }), ::testing::HasSubstr("leave --checkpoint-step out"));
+}
+
+// A training that went on from step 20 is another one than that of step 30.
+TEST_F(TrainingStateTest, CheckpointsOfLaterStepsAreReplaced) {
+  const std::string folder = path("later");
+  for (const std::int64_t steps : {10, 20, 30, 25}) {
+    TrainingState state;
+    state.steps = steps;
+    state.parameters = {{"w", at::full({3}, steps)}};
+    save_checkpoint(folder, {"m", "f", "sgd", 0, 1}, state);
+  }
+  EXPECT_EQ(std::filesystem::path(latest_checkpoint(folder)).filename(), "step-25");
+  EXPECT_TRUE(std::filesystem::exists(folder + "/step-20"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/step-30"));
+}
+
+// Every bit of both files counts: none that is flipped leaves a checkpoint that can be read.
+TEST_F(TrainingStateTest, AFlippedBitIsFound) {
+  const std::string folder = path("bits");
+  for (const std::int64_t steps : {10, 20}) {
+    TrainingState state;
+    state.steps = steps;
+    state.parameters = {{"w", at::full({3}, steps)}};
+    save_checkpoint(folder, {"m", "f", "sgd", 0, 1}, state);
+  }
+  for (const char* name : {"/tensors.safetensors", "/checkpoint.json"}) {
+    const std::string file = folder + "/step-20" + name;
+    std::ifstream in(file, std::ios::binary);
+    const std::string whole{std::istreambuf_iterator<char>(in), {}};
+    for (std::size_t place = 0; place < whole.size(); ++place) {
+      if (std::isspace(static_cast<unsigned char>(whole[place])) != 0) continue;  // of JSON, it is of no meaning
+      std::string damaged = whole;
+      damaged[place] = static_cast<char>(damaged[place] ^ 1);
+      std::ofstream(file, std::ios::binary) << damaged;
+      const Error error = error_of([&] { (void)load_checkpoint(latest_checkpoint(folder)); });
+      ASSERT_NE(error.where().find("step-20"), std::string::npos) << name << " " << place;
+      const bool damaged_content = error.problem().find("damaged") != std::string::npos;
+      ASSERT_TRUE(!damaged_content || error.remedy().find("--checkpoint-step 10") != std::string::npos) << name << " " << place;
+    }
+    std::ofstream(file, std::ios::binary) << whole;
+  }
+  EXPECT_EQ(load_checkpoint(latest_checkpoint(folder)).state.steps, 20);
 }
 
 /// A checkpoint in `folder`, after `damage` of its folder.
@@ -299,7 +343,7 @@ TEST_F(TrainingStateTest, DamagedCheckpointsAreRefused) {
     return refusal_of_damaged(path("damaged"), [&](const std::string& at) { replace_in(at + "/checkpoint.json", what, by); });
   };
   EXPECT_THAT(with("mptune.checkpoint", "other"), HasSubstr("this is not a checkpoint of mptune"));
-  EXPECT_THAT(with("\"version\": 1", "\"version\": 9"), HasSubstr("written by a newer version of mptune (format 9)"));
+  EXPECT_THAT(with("\"version\": 2", "\"version\": 9"), HasSubstr("written by a newer version of mptune (format 9)"));
   EXPECT_THAT(with("\"steps\": 0", "\"steps\": -1"), HasSubstr("steps"));
   EXPECT_THAT(with("\"w\"", "\"v\""), HasSubstr("the checkpoint lacks the tensor 'v'"));
   EXPECT_THAT(with("\"w\"", "7"), HasSubstr("parameters"));
