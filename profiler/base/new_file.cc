@@ -57,8 +57,10 @@ bool is_of_proc(const fs::path& path) {
   return !failed && folder.string().starts_with("/proc/");
 }
 
+constexpr const char* kTemporary = ".tmp-";
+
 std::string temporary_prefix(const std::string& target, pid_t process) {
-  return target + ".tmp-" + std::to_string(process) + "-";
+  return target + kTemporary + std::to_string(process) + "-";
 }
 
 // Beside which a file is written for a path that is written to directly, by a library that can't.
@@ -105,6 +107,8 @@ NewFile::NewFile(std::string path, ExitCode wrong_path) : path_(std::move(path))
     return;
   }
   target_ = behind_links(path_);
+  const fs::path target = target_;
+  remove_leftovers(target.parent_path().string(), target.filename().string() + kTemporary);
   descriptor_ = create_temporary(target_, path_);
   keep_permissions(target_, descriptor_);
 }
@@ -122,7 +126,9 @@ int NewFile::create_temporary(const std::string& target, const std::string& name
     const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0 && (errno != EEXIST || attempt == kMostNames)) throw write_error(named, errno, wrong_path_);
     if (descriptor < 0) continue;
+    lock_unfinished(descriptor);
     temporary_ = std::move(name);
+    unfinished_.emplace(temporary_);
     return descriptor;
   }
 }
@@ -139,6 +145,7 @@ void NewFile::copy_temporary() {
   read_pieces(temporary_, [this](std::string_view piece) { write(piece); });
   ::unlink(temporary_.c_str());
   temporary_.clear();
+  unfinished_.reset();
 }
 
 NewFile& NewFile::operator<<(std::string_view bytes) {
@@ -170,6 +177,7 @@ void NewFile::commit() {
   descriptor_ = -1;
   if (!safe || (!target_.empty() && !put_in_place(temporary_, target_))) fail();
   temporary_.clear();
+  unfinished_.reset();
 }
 
 void NewFile::fail() const {

@@ -2,18 +2,20 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "profiler/base/error.h"
+#include "profiler/base/unfinished.h"
 
 namespace mptune {
 
 /// A file that appears complete or not at all: the one writer of everything that a user names. It is written under a temporary name beside
 /// the file; commit() puts it on the disk and in the place of what was there, whose permissions it keeps. A symbolic link stays: what it
 /// leads to is replaced. Nothing but a regular file is ever replaced: devices, pipes and files of /proc, such as /dev/stdout, are written
-/// to as they are. Members throw what write_error() says.
+/// to as they are. What a process left of `path` that was killed is removed. Members throw what write_error() says.
 class NewFile {
  public:
   /// `wrong_path` is the exit code where there can be no such file: no such folder, or one that is read-only.
@@ -37,6 +39,7 @@ class NewFile {
   std::string path_;
   std::string target_;  ///< the path with symbolic links followed; empty: it is no regular file, and written to as it is
   std::string temporary_;
+  std::optional<Unfinished> unfinished_;  ///< temporary_
   std::string buffer_;
   ExitCode wrong_path_;
   int descriptor_ = -1;

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "profiler/base/unfinished.h"
 
 namespace mptune {
 
-/// A new folder that is removed with all its files when this object ends. Throws Error (environment) where it can't be made.
+/// A new folder that is removed with all its files when this object ends, or the process is interrupted. Those of processes that were
+/// killed are removed from the same place. Throws Error (environment) where it can't be made.
 class TemporaryFolder {
  public:
   TemporaryFolder();                                  ///< in TMPDIR
@@ -16,6 +20,8 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  int lock_ = -1;
+  std::optional<Unfinished> unfinished_;
 };
 
 }  // namespace mptune

@@ -1,5 +1,3 @@
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/shell_command.h"
+#include "profiler/store/hostile_database.h"
 #include "profiler/store/rows.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/store.h"
@@ -45,39 +44,14 @@ void require_whole_file(const fs::path& path) {
     throw Error("the file is truncated", path.string(), "record or copy it again");
 }
 
-// A view or a virtual table can run a query that never ends, or return rows that are not in the file. SQLite ignores case in table names.
+// SQLite ignores case in table names.
 void refuse_views(SQLite::Database& database) {
-  SQLite::Statement query(
+  const std::string name = first_active_object(
       database,
-      "SELECT name FROM sqlite_master WHERE (type = 'view' OR type = 'table' AND sql LIKE 'CREATE VIRTUAL%') AND "
-      "(name LIKE 'MPTUNE\\_%' ESCAPE '\\' OR name LIKE 'CUPTI\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE "
-      "'\\' OR upper(name) IN ('STRINGIDS', 'NVTX_EVENTS', 'DIAGNOSTIC_EVENT', 'PROFILER_OVERHEAD', 'META_DATA_EXPORT', "
-      "'EXPORT_META_DATA'))");
-  if (query.executeStep()) throw BadContent("the table " + query.getColumn(0).getString() + " is a view");
+      "name LIKE 'MPTUNE\\_%' ESCAPE '\\' OR name LIKE 'CUPTI\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE '\\' OR upper(name) "
+      "IN ('STRINGIDS', 'NVTX_EVENTS', 'DIAGNOSTIC_EVENT', 'PROFILER_OVERHEAD', 'META_DATA_EXPORT', 'EXPORT_META_DATA')");
+  if (!name.empty()) throw BadContent("the table " + name + " is a view");
 }
-
-// Stops queries that take more operations than a file of this size can need. In a damaged file pages may refer to each other, which
-// makes the number of rows unlimited.
-class WorkLimit {
- public:
-  WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes) : database_(database), left_(1000 + file_bytes / 50) {
-    sqlite3_progress_handler(database_.getHandle(), kOperationsPerCall, &WorkLimit::stop, this);
-    // No kernel's name is longer; a damaged row of a few bytes can claim a gigabyte.
-    sqlite3_limit(database_.getHandle(), SQLITE_LIMIT_LENGTH, 100'000'000);
-  }
-  WorkLimit(const WorkLimit&) = delete;
-  WorkLimit& operator=(const WorkLimit&) = delete;
-  ~WorkLimit() { sqlite3_progress_handler(database_.getHandle(), 0, nullptr, nullptr); }
-
- private:
-  // 20 operations per byte are plenty: a row of mptune has at least 18 bytes and takes 20 operations.
-  static constexpr int kOperationsPerCall = 1000;
-
-  static int stop(void* self) { return static_cast<WorkLimit*>(self)->left_-- == 0 ? 1 : 0; }
-
-  SQLite::Database& database_;
-  std::uintmax_t left_;
-};
 
 Recording read_own(SQLite::Database& database, const std::string& path) {
   const std::int64_t major = read_meta_integer(database, "schema_major");

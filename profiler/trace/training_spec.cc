@@ -63,7 +63,8 @@ std::string path_from_folder(const std::string& path, const std::string& folder)
 }
 
 std::string path_in_folder(const std::string& path, const std::string& folder) {
-  return path.empty() || path.starts_with('/') ? path : absolute_path((std::filesystem::path(folder) / path).string());
+  if (path.empty() || path.starts_with('/')) return path;
+  return is_bare(path) ? found_in(path, {folder}) : absolute_path((std::filesystem::path(folder) / path).string());
 }
 
 std::string model_from_folder(const std::string& model, const std::string& folder) {

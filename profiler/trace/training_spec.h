@@ -43,7 +43,7 @@ inline constexpr std::array<TrainingField, 13> kTrainingFields = {{{"model", "",
 /// together and folders above stay private. A file that shares no more than the first folder below the root is named without its folders.
 /// "" stays.
 [[nodiscard]] std::string path_from_folder(const std::string& path, const std::string& folder);
-/// The absolute path of what path_from_folder() gave. Absolute paths stay.
+/// The absolute path of what path_from_folder() gave. Absolute paths stay, as do bare names of files that are not in the folder.
 [[nodiscard]] std::string path_in_folder(const std::string& path, const std::string& folder);
 /// The same for a MODEL, if it is a file.
 [[nodiscard]] std::string model_from_folder(const std::string& model, const std::string& folder);

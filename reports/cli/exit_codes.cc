@@ -34,7 +34,7 @@ constexpr std::array kMeanings{
     ExitCodeMeaning{ExitCode::environment, "", "the environment: a driver, a library, a permission, a full disk, a limit"},
     ExitCodeMeaning{ExitCode::environment, "doctor", "something is broken"},
     ExitCodeMeaning{ExitCode::interrupted, "", "interrupted (Ctrl-C)"},
-    ExitCodeMeaning{ExitCode::terminated, "", "terminated (SIGTERM)"},
+    ExitCodeMeaning{ExitCode::terminated, "", "terminated (SIGTERM, SIGHUP, SIGQUIT)"},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "profiler/base/machine_use.h"
+#include "profiler/base/unfinished.h"
 #include "reports/render/json.h"
 #include "tuner/live/interrupt.h"
 
@@ -115,6 +116,7 @@ void start_interrupt_watchdog(bool json) {
     const int code = static_cast<int>(text.code);
     write_all(STDERR_FILENO, "mptune: " + text.what + ": mptune; " + text.remedy + "\n");
     if (json && take_output(Output::of_interrupt)) write_all(STDOUT_FILENO, dump(error_json(text.what, "mptune", text.remedy, code)));
+    remove_unfinished();
     _exit(code);
   }).detach();
 }

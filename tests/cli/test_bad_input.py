@@ -190,9 +190,11 @@ class BadInput(CommandTest):
 
     def test_a_plan_of_renamed_modules(self):
         renamed = self.plan()
-        renamed["plan"]["stages"][1]["modules"][-1] = "no_such_module"
+        stage = renamed["plan"]["stages"][1]
+        stage["modules"] = [f"net.block{layer}" for layer in range(*stage["layers"])]
+        stage["modules"][-1] = "no_such_module"
         self.write("renamed.json", json.dumps(renamed))
-        profile = ["--profile", self.profile]
+        profile = ["--profile", "profile.sqlite"]
         for command in (["run", "toy", "--steps", "1"], ["check", "toy"], ["simulate", *profile]):
             self.fails(2, ["'no_such_module'", "renamed.json", "--allow-renamed"], *command, "--plan", "renamed.json")
             done = self.mptune(*command, "--plan", "renamed.json", "--allow-renamed")

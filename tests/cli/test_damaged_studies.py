@@ -107,6 +107,20 @@ class DamagedStudies(CommandTest):
                     self.resume(what)
         self.assertGreater(cases, 24 * VALUES)
 
+    def test_views_and_triggers_are_refused(self):
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'a', i FROM n"
+        for change in ("CREATE TRIGGER t AFTER INSERT ON value BEGIN DELETE FROM trial; END", f"CREATE VIEW more AS {endless}"):
+            self.assertTrue(self.change(change))
+            for arguments in (["report", "toy.study", "--text"], [*TUNE, "--resume"], ["compare", "toy.study", "whole.study"]):
+                done = self.mptune(*arguments)
+                self.assertEqual(done.returncode, 2, change)
+                self.assertIn("is a view or a trigger", done.stderr)
+        for table in ("value", "trial", "sample"):
+            self.assertTrue(self.change(f"ALTER TABLE {table} RENAME TO kept"))
+            with sqlite3.connect(self.file) as database:
+                database.execute(f"CREATE VIEW {table} AS {endless}")
+            self.assertIn(self.read(f"{table} is a view"), (2, 6))
+
     def test_what_can_not_be_is_refused(self):
         last = "WHERE trial = (SELECT max(id) FROM trial)"
         refused = {

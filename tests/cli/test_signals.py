@@ -1,3 +1,4 @@
+import json
 import os
 import random
 import signal
@@ -47,13 +48,57 @@ class Signals(CommandTest):
             "hang-series": ["tune", "toy", "--devices", "sleep:2", "--budget", "60s"],
         }
         for mode, arguments in commands.items():
-            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-                extra = ["-o", f"{mode}-{code}"] if arguments[0] != "run" else []
+            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGQUIT, 143)):
+                extra = ["-o", f"{mode}-{number}"] if arguments[0] != "run" else []
                 returncode, seconds, errors = self.interrupt(number, mode, *arguments, *extra)
                 self.assertEqual(returncode, code, errors)
                 self.assertLess(seconds, patience(1), mode)
                 self.assertIn("interrupted" if code == 130 else "terminated", errors)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("mptune-")], [], "no temporary folder is left")
+
+    def test_nothing_unfinished_stays(self):
+        """An interrupted export removes what it wrote; what kill -9 left goes with the next of the same name."""
+        timelines = {"traceEvents": [{"ph": "X", "cat": "kernel", "name": f"k{i}", "pid": 0, "tid": 7, "ts": 10 * i, "dur": 5,
+                                      "args": {"device": 0, "stream": 7, "correlation": i}} for i in range(120_000)]}
+        with open(os.path.join(self.folder, "large.json"), "w") as file:
+            json.dump(timelines, file)
+        self.succeed("import", "large.json", "-o", "large.sqlite")
+        whole = ["export", "large.sqlite", "--to", "csv", "-o", "large.csv", "--force"]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL):
+            process = subprocess.Popen([PROGRAM, *whole], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
+                                       env=self.environment())
+            deadline = time.monotonic() + patience(20)
+            while not self.unfinished() and process.poll() is None and time.monotonic() < deadline:
+                pass
+            process.send_signal(number)
+            process.wait(timeout=patience(20))
+            if number != signal.SIGKILL:
+                self.assertEqual(self.unfinished(), [], number)
+        self.succeed(*whole)
+        self.assertEqual(self.unfinished(), [])
+        # A file of a process that lives stays.
+        others = os.path.join(self.folder, f"large.csv.tmp-{os.getpid()}-0")
+        open(others, "w").close()
+        self.succeed(*whole)
+        self.assertEqual(self.unfinished(), [os.path.basename(others)])
+
+    def unfinished(self):
+        return [name for name in os.listdir(self.folder) if ".tmp-" in name]
+
+    def test_what_a_killed_profile_left_goes_with_the_next(self):
+        pid_file = os.path.join(self.folder, "pid")
+        temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(temporary)
+        process = subprocess.Popen([PROGRAM, "profile", "toy", "--devices", "sleep:2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   cwd=self.folder, env=self.environment(MPTUNE_FAKE="hang-record", TMPDIR=temporary))
+        deadline = time.monotonic() + patience(20)
+        while not (os.path.exists(pid_file) and os.path.getsize(pid_file)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertEqual(len(os.listdir(temporary)), 1, "what the test is about")
+        self.assertEqual(self.mptune("profile", "toy", "--devices", "sleep:2", TMPDIR=temporary).returncode, 0)
+        self.assertEqual(os.listdir(temporary), [])
 
     def test_a_killed_tuner_goes_on(self):
         arguments = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "3"]

@@ -22,13 +22,18 @@ void install_interrupt_handlers() {
     int none = 0;
     if (!interrupt_flag().compare_exchange_strong(none, signal)) ::_exit(128 + signal);
   };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (signal != SIGHUP || before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);  // nohup ignores it
+  }
 }
 
 InterruptText interrupt_text(const std::string& remedy) {
   const int signal = interrupt_flag().load();
   if (signal == SIGTERM) return {"terminated", remedy, ExitCode::terminated};
+  if (signal == SIGHUP) return {"terminated: the terminal hung up (SIGHUP)", remedy, ExitCode::terminated};
+  if (signal == SIGQUIT) return {"terminated (SIGQUIT)", remedy, ExitCode::terminated};
   if (signal != SIGXCPU) return {"interrupted", remedy, ExitCode::interrupted};
   const std::string limit = std::to_string(static_cast<long>(processor_time_limit_s())) + " s";
   return {"mptune has nearly used all the processor time that it may, " + limit, "raise the limit (ulimit -t); " + remedy,

@@ -7,9 +7,9 @@
 
 namespace mptune::tuner {
 
-/// Number of the signal that asked this process to end, 0: none. SIGINT and SIGTERM: set by the handlers that install_interrupt_handlers
-/// sets; a second signal ends the process at once. SIGXCPU: whoever watches the processor time sets it before the time is used up, as there
-/// is no time left to react when the kernel does.
+/// Number of the signal that asked this process to end, 0: none. SIGINT, SIGTERM, SIGHUP and SIGQUIT: set by the handlers that
+/// install_interrupt_handlers sets; a second signal ends the process at once. SIGXCPU: whoever watches the processor time sets it before
+/// the time is used up, as there is no time left to react when the kernel does.
 [[nodiscard]] std::atomic<int>& interrupt_flag();
 void install_interrupt_handlers();
 

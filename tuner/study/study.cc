@@ -16,6 +16,7 @@
 #include "profiler/base/printable.h"
 #include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
+#include "profiler/store/hostile_database.h"
 #include "profiler/trace/model_text.h"
 #include "tuner/study/study_files.h"
 #include "tuner/study/study_rows.h"
@@ -134,7 +135,7 @@ std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   try {
     if (std::filesystem::exists(path + "-wal")) {
       auto database = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMs);
-      database->execAndGet("SELECT count(*) FROM value");
+      database->execAndGet("SELECT count(*) FROM sqlite_schema");
       return database;
     }
   } catch (const SQLite::Exception&) {  // NOLINT(bugprone-empty-catch): a read-only folder
@@ -151,6 +152,7 @@ bool nothing_to_lose(const std::string& folder) {
   if (sqlite_header_number(database_path(folder), 60) > kStudyVersion) return false;
   try {
     const auto database = open_to_read(folder);
+    if (!first_active_object(*database).empty()) return false;
     const auto has = [&](const std::string& rows) {
       return database->execAndGet("SELECT EXISTS (SELECT 1 FROM " + rows + ")").getInt() != 0;
     };
@@ -186,11 +188,13 @@ struct Study::Impl {
   std::string folder;
   std::optional<FolderLock> lock;
   std::unique_ptr<SQLite::Database> database;
+  std::unique_ptr<WorkLimit> limit;  // of each access
 
   // Every access goes through here: one place turns what SQLite says into an Error.
   template <class F>
   auto use(F&& access) const {
     try {
+      limit->restart();
       return access(*database);
     } catch (const SQLite::Exception& error) {
       rethrow(error, folder);
@@ -201,7 +205,7 @@ struct Study::Impl {
     if (mode == Open::read) {
       check_is_study(folder);
       database = open_to_read(folder);
-      return;
+      return guard();
     }
     const bool anew = mode == Open::create || is_empty_study_folder(folder);
     if (mode == Open::create) check_free(folder, force);
@@ -217,6 +221,15 @@ struct Study::Impl {
     // Where the creation was cut off, the journal has undone it now.
     if (database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0) create_study_tables(*database);
     set_journal(*database, folder);
+    guard();
+  }
+
+  // A study is handed on: its file may be anybody's.
+  void guard() {
+    std::error_code ignored;
+    limit = std::make_unique<WorkLimit>(*database, std::filesystem::file_size(database_path(folder), ignored));
+    if (const std::string name = first_active_object(*database); !name.empty())
+      refuse_study("'" + name.substr(0, 80) + "' is a view or a trigger", "the schema", folder);
   }
 };
 

@@ -110,9 +110,9 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(record.path, "t.sqlite");
   EXPECT_EQ(record.profile_path, "p.sqlite");
 
-  const auto train = round_trip<Request>(
-      TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 40, "log.csv", 5, 0.5, true, 3, true, "held", 0.25, "cosine:warmup=5%"},
-      decode_request);
+  const auto train = round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 40, "log.csv", 5, 0.5, true,
+                                                      3, true, "held", 0.25, "cosine:warmup=5%"},
+                                         decode_request);
   EXPECT_EQ(train.rate_schedule, "cosine:warmup=5%");
   EXPECT_EQ(train.steps, 11);
   EXPECT_EQ(train.load, "in.pt");

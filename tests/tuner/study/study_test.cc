@@ -83,7 +83,7 @@ TEST(Study, StateOfATuningIsKept) {
       .elapsed_s = 1e-300,
       .stop_reason = "the \"budget\" is spent",
       .training = {"toy:layers=6", "8x3", "8", "cpu:0,cpu:1", "1GiB", "1GB/s", "all-reduce", "mse", "adam", "0.1", "bf16", "3",
-                   "/a b/batch.pt"},
+                   folder / "a b/batch.pt"},
       .kinds = {.whole_machine = {"cpu:0-1"},
                 .predicted = {{planner::Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
                 .no_plan = {{planner::Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+namespace mptune {
+
+/// Stops queries that take more operations than a file of this size can need: a view can run a query that never ends, and in a damaged file
+/// pages may refer to each other, which makes the number of rows unlimited. What is stopped ends as SQLite::Exception ("interrupted").
+/// Texts are limited to 100 MB, as a damaged row of a few bytes can claim a gigabyte. Lives shorter than the database; use from its thread.
+class WorkLimit {
+ public:
+  WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes);
+  ~WorkLimit();
+  WorkLimit(const WorkLimit&) = delete;
+  WorkLimit& operator=(const WorkLimit&) = delete;
+  /// All operations may be taken again.
+  void restart() { left_ = most_; }
+
+ private:
+  static int stop(void* self) { return static_cast<WorkLimit*>(self)->left_-- == 0 ? 1 : 0; }
+
+  SQLite::Database& database_;
+  std::uintmax_t most_, left_;
+};
+
+/// Name of the first view, virtual table or trigger among those that `condition`, a term of SQL on `name`, selects; "" for none. They can
+/// return rows that are not in the file, and run queries of their own where others only read or add a row.
+[[nodiscard]] std::string first_active_object(SQLite::Database& database, const std::string& condition = "1");
+
+}  // namespace mptune
