@@ -16,16 +16,14 @@
 
 #include "tuner/training/mptune.h"
 
+#include "profiler/base/library_message.h"
+
 namespace py = pybind11;
 
 namespace mptune {
 namespace {
 
 constexpr const char* kCheckInputs = "check the batch and its types against the model, and the code of its layers";
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 /// Sets Python's mptune.Error, with the same four parts.
 void raise(const Error& error) {
@@ -130,15 +128,15 @@ class BoundPipeline {
       } catch (const Error&) {
         throw;
       } catch (const c10::OutOfMemoryError& error) {
-        throw Error(first_line(error.what_without_backtrace()), place(call),
+        throw Error(library_message(error.what_without_backtrace()), place(call),
                     "use smaller micro-batches, recomputation, or a plan for less --memory", ExitCode::infeasible);
       } catch (const c10::AcceleratorError& error) {
-        throw Error(first_line(error.what_without_backtrace()), place(call), "start a new process: this one can't use the GPU any more",
-                    ExitCode::environment);
+        throw Error(library_message(error.what_without_backtrace()), place(call),
+                    "start a new process: this one can't use the GPU any more", ExitCode::environment);
       } catch (const c10::Error& error) {
-        throw Error(first_line(error.what_without_backtrace()), place(call), kCheckInputs);
+        throw Error(library_message(error.what_without_backtrace()), place(call), kCheckInputs);
       } catch (const std::exception& error) {
-        throw Error(first_line(error.what()), place(call), kCheckInputs);
+        throw Error(library_message(error.what()), place(call), kCheckInputs);
       }
     });
   }

@@ -42,6 +42,8 @@ RankPlace rank_place() {
                 "start the ranks with torchrun or --ranks, which set them");
   place.store_runs = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   place.attempt = number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 20, 0);
+  place.token = variable("MPTUNE_RANKS_TOKEN");
+  if (place.token.empty()) place.token = variable("TORCHELASTIC_RUN_ID");
   return place;
 }
 

@@ -14,6 +14,7 @@ struct RankPlace {
   int port = 0;              ///< of the store where ranks find each other
   bool store_runs = false;   ///< the launcher runs that store, not rank 0
   int attempt = 0;           ///< how often the launcher has started the ranks again
+  std::string token = {};    ///< known to these ranks alone: part of the name of everything in the store; "" for none
   bool operator==(const RankPlace&) const = default;
 };
 
@@ -26,7 +27,8 @@ enum class Reduce {
 inline constexpr std::array kReduceNames = {"ordered", "all-reduce"};
 
 /// As torchrun says in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
-/// TORCHELASTIC_RESTART_COUNT. Throws Error where these are not a rank among others.
+/// TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID (the token, unless MPTUNE_RANKS_TOKEN is set). Throws Error where these are not a rank
+/// among others.
 [[nodiscard]] RankPlace rank_place();
 
 /// How many processes these devices need: one more than the largest rank named.

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "profiler/base/error.h"
+#include "profiler/base/library_message.h"
 #include "profiler/device/cuda_partition.h"
 
 namespace mptune::profiler {
@@ -65,9 +66,8 @@ std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec) {
   try {
     if (lanes == nullptr) lanes = make_lanes(spec);
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw Error("the GPU can't be used: " + text.substr(0, text.find('\n')), spec.name, "see nvidia-smi, or name CPU devices",
-                ExitCode::environment);
+    throw Error("the GPU can't be used: " + library_message(error.what_without_backtrace()), spec.name,
+                "see nvidia-smi, or name CPU devices", ExitCode::environment);
   }
   lanes->account.begin_anew();
   return {lanes, return_lanes};

@@ -11,6 +11,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/exported/arguments.h"
 #include "profiler/state/torch_file.h"
 
@@ -228,8 +229,7 @@ ExportedArchive read_exported_archive(const std::string& path) {
   try {
     return ArchiveReader(path).read();
   } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    throw Error("not a readable archive: " + message.substr(0, message.find('\n')), path, kAgain);
+    throw Error("not a readable archive: " + library_message(error.what_without_backtrace()), path, kAgain);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/exported/gradient_terms.h"
 #include "profiler/exported/symbolic_operators.h"
 #include "profiler/model/permitted_operators.h"
@@ -96,8 +97,7 @@ void ExportedGraph::refuse(int node, const std::string& why, const Shared& share
 
 std::string ExportedGraph::first_line(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
-  const std::string message = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
-  return message.substr(0, message.find('\n'));
+  return library_message(libtorch != nullptr ? libtorch->what_without_backtrace() : error.what());
 }
 
 void ExportedGraph::check_types() const {

@@ -4,22 +4,61 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 
 namespace mptune::profiler {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::int64_t kMostBytes = 4 * kGiB;
+// Traces of profilers shrink 10 to 30 times.
+constexpr std::int64_t kMostTimesPacked = 100;
+constexpr std::int64_t kAnyUnpacked = kGiB / 4;
+constexpr const char* kLimitVariable = "MPTUNE_UNPACKED_GIB";
 constexpr std::int64_t kMostBetweenTokens = std::int64_t{16} << 20;
 constexpr std::size_t kBlock = std::size_t{1} << 16;
 
 constexpr std::size_t kNear = 60;
+
+/// Bytes of text that a file may hold, where the user says it.
+std::optional<std::int64_t> limit_of_user() {
+  const char* text = std::getenv(kLimitVariable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  const auto number = integer(text);
+  if (!number || *number < 1 || *number > 1'000'000)
+    throw Error(std::string("'") + std::string(text).substr(0, 40) + "' is not a number of GiB", kLimitVariable,
+                "give a whole number from 1");
+  return *number * kGiB;
+}
+
+/// Counts what a file unpacks to, and refuses what is more than a trace is.
+class UnpackedLimit {
+ public:
+  explicit UnpackedLimit(const std::string& path) : limit_(limit_of_user()) {
+    std::error_code ignored;
+    const std::uintmax_t packed = std::filesystem::file_size(path, ignored);
+    if (!limit_ && !ignored) limit_ = std::max(kAnyUnpacked, kMostTimesPacked * static_cast<std::int64_t>(packed));
+  }
+  void count(std::size_t bytes, const std::string& path) {
+    bytes_ += static_cast<std::int64_t>(bytes);
+    if (limit_ && bytes_ > *limit_)
+      throw Error("it unpacks to more than " + std::to_string(*limit_ >> 20) + " MiB of text", path,
+                  std::string("if you trust it, set ") + kLimitVariable + " to the GiB that it may have");
+  }
+
+ private:
+  std::optional<std::int64_t> limit_;
+  std::int64_t bytes_ = 0;
+};
 
 // A byte within a character of UTF-8.
 bool is_continuation(char byte) {
@@ -50,7 +89,9 @@ TextInput::int_type TextInput::underflow() {
   before_ = position();
   setg(block_.data(), block_.data(), block_.data());
   if (before_ - token_ > kMostBetweenTokens) throw Error("a value is longer than 16 MiB", where_, "give a trace that a profiler wrote");
-  if (before_ > kMostBytes) throw Error("the file holds more than 4 GiB of text", where_, "record or keep fewer steps");
+  if (before_ > limit_of_user().value_or(kMostBytes))
+    throw Error("the file holds more than 4 GiB of text", where_,
+                std::string("record or keep fewer steps, or set ") + kLimitVariable + " to the GiB that it may have");
   const std::size_t count = read_(block_.data(), block_.size());
   setg(block_.data(), block_.data(), block_.data() + count);
   return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_.front());
@@ -87,7 +128,11 @@ TextInput open_text(const std::string& path) {
   });
   if (file == nullptr)
     throw Error(std::string("it can't be opened: ") + std::strerror(errno), path, "check the name and the permissions of the file");
-  return {path, [file, path](char* data, std::size_t size) { return read_block(file.get(), data, size, path); }};
+  return {path, [file, path, limit = UnpackedLimit(path)](char* data, std::size_t size) mutable {
+            const std::size_t bytes = read_block(file.get(), data, size, path);
+            limit.count(bytes, path);
+            return bytes;
+          }};
 }
 
 TextInput text_in_memory(const char* data, std::size_t size) {

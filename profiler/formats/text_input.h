@@ -17,7 +17,8 @@ struct TextPlace {
 };
 
 /// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory:
-/// Error beyond 4 GiB of text and beyond 16 MiB without a token (one string, one stretch of blanks).
+/// Error beyond 4 GiB of text, beyond 16 MiB without a token (one string, one stretch of blanks), and, of a file, beyond 256 MiB and 100
+/// times its size. MPTUNE_UNPACKED_GIB replaces the first and the last of these.
 class TextInput : public std::streambuf {
  public:
   /// Reads at most `size` bytes and returns how many; 0 at the end. Throws Error if the source is broken.

@@ -12,6 +12,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/size_choice.h"
 #include "profiler/statistics/stopping.h"
@@ -220,7 +221,7 @@ class SizeList {
       throw Error("not even a micro-batch of " + std::to_string(too_large_) + (too_large_ == 1 ? " sample" : " samples") +
                       " of the whole model fits into memory",
                   bench_.worker->device().name(), "measure on a device with more memory, or use smaller samples", ExitCode::infeasible);
-    throw Error("the model can't run: " + failure_.substr(0, failure_.find('\n')), "profile", "check --input and --batch");
+    throw Error("the model can't run: " + library_message(failure_), "profile", "check --input and --batch");
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "profiler/base/error.h"
+#include "profiler/base/library_message.h"
 #include "profiler/plugin/elf_file.h"
 #include "profiler/plugin/plugin_header.h"
 
@@ -88,10 +89,6 @@ const PluginHeader& open_plugin(const std::string& path) {
   return *header;
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 Model load_plugin(const std::string& path, std::uint64_t seed) {
@@ -105,9 +102,9 @@ Model load_plugin(const std::string& path, std::uint64_t seed) {
   } catch (const Error&) {
     throw;
   } catch (const c10::Error& error) {
-    throw Error(failed + first_line(error.what_without_backtrace()), path, remedy);
+    throw Error(failed + library_message(error.what_without_backtrace()), path, remedy);
   } catch (const std::exception& error) {
-    throw Error(failed + first_line(error.what()), path, remedy);
+    throw Error(failed + library_message(error.what()), path, remedy);
   } catch (...) {
     throw Error(failed + "it threw something other than a std::exception", path, remedy);
   }

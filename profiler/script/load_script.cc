@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "profiler/base/error.h"
+#include "profiler/base/library_message.h"
 #include "profiler/base/text.h"
 #include "profiler/script/archive.h"
 #include "profiler/script/layer.h"
@@ -19,14 +20,8 @@ constexpr int kDefaultBatch = 32;
 constexpr std::size_t kMostNamed = 5;
 constexpr const char* kDeprecated = "PyTorch has deprecated TorchScript: prefer an exported program (.pt2) or a plug-in (.so)";
 
-// First line that is not blank: some messages of LibTorch begin with an empty line.
-std::string first_words(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \n\t");
-  return begin == std::string::npos ? "no reason is given" : text.substr(begin, text.find('\n', begin) - begin);
-}
-
 [[noreturn]] void refuse(const std::string& path, const std::string& text) {
-  const auto words = first_words(text);
+  const auto words = library_message(text);
   // Code with functions that are marked torch.jit.ignore.
   if (text.find("found '^'") != std::string::npos) {
     throw Error("it needs Python: its code calls a Python function", path,

@@ -13,6 +13,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/base/new_file.h"
 #include "profiler/model/scalar_types.h"
 #include "profiler/state/pickle.h"
@@ -170,7 +171,7 @@ void write_torch_file(const std::string& path, const TensorDict& tensors) {
     throw Error(error.what(), path, "convert the model's tensors to a common type");
   } catch (const c10::Error& error) {
     if (failure) std::rethrow_exception(failure);
-    throw Error(std::string("cannot write: ") + error.what_without_backtrace(), path, "choose a writable folder with free space",
+    throw Error("cannot write: " + library_message(error.what_without_backtrace()), path, "choose a writable folder with free space",
                 ExitCode::environment);
   }
   file.commit();

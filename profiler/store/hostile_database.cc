@@ -2,7 +2,7 @@
 
 #include <sqlite3.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // 20 operations per byte are plenty: a row of mptune has at least 18 bytes and takes 20 operations.
@@ -31,4 +31,4 @@ std::string first_active_object(SQLite::Database& database, const std::string& c
   return query.executeStep() ? query.getColumn(0).getString() : "";
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

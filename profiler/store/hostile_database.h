@@ -5,7 +5,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Stops queries that take more operations than a file of this size can need: a view can run a query that never ends, and in a damaged file
 /// pages may refer to each other, which makes the number of rows unlimited. What is stopped ends as SQLite::Exception ("interrupted").
@@ -30,4 +30,4 @@ class WorkLimit {
 /// return rows that are not in the file, and run queries of their own where others only read or add a row.
 [[nodiscard]] std::string first_active_object(SQLite::Database& database, const std::string& condition = "1");
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -237,8 +237,9 @@ void check_stored_files(const TuneCommand& command, const std::string& stored, c
         std::ranges::find_if(named, [&](const std::string& file) { return file_in_study(file, folder) == file_in_study(kept, folder); });
     const std::string path = given == named.end() ? kept : *given;
     if (!fs::exists(path, ignored))
-      throw Error("a file that the study needs is missing", path.starts_with('/') ? path : home_of(folder) + "/" + path,
-                  "put it back, or name it where it is now, `mptune tune FILE -o STUDY --resume`; or start a new study with another -o");
+      throw Error(
+          "a file that the study needs is missing", path.starts_with('/') ? path : home_of(folder) + "/" + path,
+          "put it back, or repeat the command with the name that it has now, with -o and --resume; or start a new study with another -o");
     if (digest_at(path) != digest.text())
       throw Error("the file changed since the study began, so that old and new measurements can't be compared", path,
                   "put the old file back, or start a new study with another -o");

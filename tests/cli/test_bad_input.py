@@ -192,6 +192,7 @@ class BadInput(CommandTest):
         renamed = self.plan()
         stage = renamed["plan"]["stages"][1]
         stage["modules"] = [f"net.block{layer}" for layer in range(*stage["layers"])]
+        stage["first_module"] = stage["modules"][0]
         stage["modules"][-1] = "no_such_module"
         self.write("renamed.json", json.dumps(renamed))
         profile = ["--profile", "profile.sqlite"]

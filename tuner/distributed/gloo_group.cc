@@ -18,6 +18,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/base/text.h"
 #include "tuner/distributed/c10d_store.h"
 #include "tuner/distributed/rank_group.h"
@@ -101,10 +102,6 @@ std::shared_ptr<::gloo::transport::Device> network_for(const std::string& addres
   return c10d::ProcessGroupGloo::createDefaultDevice();
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 /// Without the place in Gloo's source, which it begins with in brackets.
 std::string without_source(const std::string& text) {
   const auto end = text.find("] ");
@@ -177,7 +174,7 @@ class GlooGroup final : public RankGroup {
     } catch (const RanksGivenUp&) {
       received = false;
     } catch (const std::exception& error) {
-      problem = first_line(error.what());
+      problem = library_message(error.what());
     }
     for (const WorkPtr& work : works) no_longer_waited_for(work);
     if (problem) lost({from}, began, *problem);
@@ -195,7 +192,7 @@ class GlooGroup final : public RankGroup {
     } catch (const RanksGivenUp&) {
       throw;
     } catch (const std::exception& error) {
-      problem = first_line(error.what());
+      problem = library_message(error.what());
     }
     std::vector<int> others = ranks;
     std::erase(others, rank_);
@@ -338,7 +335,7 @@ Error error_for_ranks(const std::exception_ptr& exception) {
   } catch (const Error& error) {
     return error;
   } catch (const std::exception& error) {
-    return {first_line(error.what()), "step", "see what that rank says", ExitCode::environment};
+    return {library_message(error.what()), "step", "see what that rank says", ExitCode::environment};
   } catch (...) {
     return {"an unknown error", "step", "see what that rank says", ExitCode::environment};
   }
@@ -351,7 +348,7 @@ std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions&
     const auto own = c10::make_intrusive<c10d::PrefixStore>("group " + options.name, tuner::open_c10d_store(place, role, patience));
     return std::make_shared<GlooGroup>(place, own, network_for(place.address), options.patience_s);
   } catch (const std::exception& error) {
-    throw Error("the ranks did not meet: " + first_line(error.what()),
+    throw Error("the ranks did not meet: " + library_message(error.what()),
                 name_of(place.rank) + " of " + std::to_string(place.ranks) + ", " + place.address + ":" + std::to_string(place.port),
                 "see that all ranks were started, and that this address can be reached; GLOO_SOCKET_IFNAME names the network interface",
                 ExitCode::environment);

@@ -5,16 +5,13 @@
 #include <vector>
 
 #include "profiler/base/error.h"
+#include "profiler/base/library_message.h"
 #include "tuner/distributed/c10d_store.h"
 
 namespace mptune::tuner {
 namespace {
 
 constexpr double kPatienceOfServer = 60;
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 std::string address_of(const RankPlace& place) {
   return place.address + ":" + std::to_string(place.port);
@@ -50,7 +47,7 @@ class Store final : public RankStore {
     try {
       work();
     } catch (const std::exception& error) {
-      throw Error("rank 0 has ended, or cannot be reached (" + first_line(error.what()) + ")", address_, "see what rank 0 says",
+      throw Error("rank 0 has ended, or cannot be reached (" + library_message(error.what()) + ")", address_, "see what rank 0 says",
                   ExitCode::environment);
     }
   }
@@ -64,7 +61,7 @@ std::shared_ptr<RankStore> opened(const RankPlace& place, StoreRole role, double
     return std::make_shared<Store>(open_c10d_store(place, role, patience), address_of(place));
   } catch (const std::exception& error) {
     const bool server = role == StoreRole::server;
-    throw Error((server ? "the ranks cannot meet here: " : "rank 0 cannot be reached: ") + first_line(error.what()), address_of(place),
+    throw Error((server ? "the ranks cannot meet here: " : "rank 0 cannot be reached: ") + library_message(error.what()), address_of(place),
                 server ? "see that the port is free, and give another MASTER_PORT"
                        : "see that rank 0 was started, and that this address can be reached",
                 ExitCode::environment);

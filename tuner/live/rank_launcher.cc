@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -47,7 +48,25 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::vector<std::string> environment_of(int rank, int ranks, int port) {
+/// 128 random bits in hex digits.
+std::string new_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getentropy(bytes.data(), bytes.size()) != 0) refuse_ranks("there are no random numbers");
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token += "0123456789abcdef"[byte >> 4];
+    token += "0123456789abcdef"[byte & 15];
+  }
+  return token;
+}
+
+/// Where ranks find each other, and what they know it by.
+struct Meeting {
+  int port = free_port();
+  std::string token = new_token();
+};
+
+std::vector<std::string> environment_of(int rank, int ranks, const Meeting& meeting) {
   // Of a launcher above us: we are none of its ranks.
   ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
   ::unsetenv("TORCHELASTIC_RESTART_COUNT");
@@ -56,7 +75,8 @@ std::vector<std::string> environment_of(int rank, int ranks, int port) {
                            {"WORLD_SIZE", std::to_string(ranks)},
                            {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
                            {"MASTER_ADDR", "127.0.0.1"},
-                           {"MASTER_PORT", std::to_string(port)}});
+                           {"MASTER_PORT", std::to_string(meeting.port)},
+                           {"MPTUNE_RANKS_TOKEN", meeting.token}});
 }
 
 struct StartedRank {
@@ -85,10 +105,10 @@ struct StartedRank {
   ::_exit(kSignalled - 1);
 }
 
-StartedRank start_rank(std::vector<std::string> words, int rank, int ranks, int port) {
+StartedRank start_rank(std::vector<std::string> words, int rank, int ranks, const Meeting& meeting) {
   StartedRank started;
   if (rank > 0) started.output_fd = ::memfd_create("mptune rank", MFD_CLOEXEC);
-  std::vector<std::string> environment = environment_of(rank, ranks, port);
+  std::vector<std::string> environment = environment_of(rank, ranks, meeting);
   const std::vector<char*> arguments = pointers(words), variables = pointers(environment);
   const pid_t parent = ::getpid();
   started.process = ::fork();
@@ -113,10 +133,10 @@ std::string text_in_file(int fd) {
 class Ranks {
  public:
   Ranks(const std::vector<std::string>& words, const std::vector<std::string>& of_others, int ranks) {
-    const int port = free_port();
+    const Meeting meeting;
     for (int rank = 0; rank < ranks; ++rank) {
       try {
-        ranks_.push_back(start_rank(rank == 0 ? words : of_others, rank, ranks, port));
+        ranks_.push_back(start_rank(rank == 0 ? words : of_others, rank, ranks, meeting));
       } catch (...) {
         end();
         throw;

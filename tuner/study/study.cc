@@ -152,7 +152,7 @@ bool nothing_to_lose(const std::string& folder) {
   if (sqlite_header_number(database_path(folder), 60) > kStudyVersion) return false;
   try {
     const auto database = open_to_read(folder);
-    if (!first_active_object(*database).empty()) return false;
+    if (!profiler::first_active_object(*database).empty()) return false;
     const auto has = [&](const std::string& rows) {
       return database->execAndGet("SELECT EXISTS (SELECT 1 FROM " + rows + ")").getInt() != 0;
     };
@@ -188,7 +188,7 @@ struct Study::Impl {
   std::string folder;
   std::optional<FolderLock> lock;
   std::unique_ptr<SQLite::Database> database;
-  std::unique_ptr<WorkLimit> limit;  // of each access
+  std::unique_ptr<profiler::WorkLimit> limit;  // of each access
 
   // Every access goes through here: one place turns what SQLite says into an Error.
   template <class F>
@@ -227,8 +227,8 @@ struct Study::Impl {
   // A study is handed on: its file may be anybody's.
   void guard() {
     std::error_code ignored;
-    limit = std::make_unique<WorkLimit>(*database, std::filesystem::file_size(database_path(folder), ignored));
-    if (const std::string name = first_active_object(*database); !name.empty())
+    limit = std::make_unique<profiler::WorkLimit>(*database, std::filesystem::file_size(database_path(folder), ignored));
+    if (const std::string name = profiler::first_active_object(*database); !name.empty())
       refuse_study("'" + name.substr(0, 80) + "' is a view or a trigger", "the schema", folder);
   }
 };

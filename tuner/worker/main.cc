@@ -16,6 +16,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/device_worker.h"
 #include "tuner/live/worker_death.h"
@@ -85,10 +86,6 @@ void Dispatch::run_for_rank_0(const Request& request) {
   std::visit(Dispatch{nobody}, own);
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 /// " in the forward of layer 'a'", where the exception came from.
 std::string in_activity() {
   const std::string text = activity_left_by_exception();
@@ -97,7 +94,7 @@ std::string in_activity() {
 
 /// A GPU that failed fails in all that follows, so the process ends. mptune reads its last line (death_of).
 [[noreturn]] void end_for(const std::string& error) {
-  std::fprintf(stderr, "%s\n", first_line(error).c_str());
+  std::fprintf(stderr, "%s\n", library_message(error).c_str());
   std::abort();
 }
 
@@ -131,12 +128,12 @@ Reply answer(const std::string& line, const Replies& reply) {
   } catch (const Error& error) {
     return Failed{error.problem(), error.where(), error.remedy(), static_cast<int>(error.code())};
   } catch (const c10::OutOfMemoryError& error) {
-    return Failed{first_line(error.what_without_backtrace()), "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible),
+    return Failed{library_message(error.what_without_backtrace()), "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible),
                   OutOfMemory{}};
   } catch (const c10::AcceleratorError& error) {
     end_for(profiler::first_gpu_error(error));
   } catch (const c10::Error& error) {
-    return Failed{first_line(error.what_without_backtrace()), "worker",
+    return Failed{library_message(error.what_without_backtrace()), "worker",
                   "check --input, --batch and --data against the model, and the code of its layers", static_cast<int>(ExitCode::usage)};
   } catch (const std::bad_alloc&) {
     return Failed{"the host ran out of memory", "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible), OutOfMemory{}};
@@ -145,7 +142,7 @@ Reply answer(const std::string& line, const Replies& reply) {
                   "free memory and processes, or raise their limits (ulimit -a)", static_cast<int>(ExitCode::environment)};
   } catch (const std::exception& error) {
     if (!plug_in.empty())
-      return Failed{first_line(error.what()) + in_activity(), plug_in, "correct the code of the plug-in's layers",
+      return Failed{library_message(error.what()) + in_activity(), plug_in, "correct the code of the plug-in's layers",
                     static_cast<int>(ExitCode::usage)};
     return Failed{error.what(), "worker", "this is a bug: report the command and mptune --version", static_cast<int>(ExitCode::internal)};
   }

@@ -6,6 +6,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/library_message.h"
 #include "profiler/model/autocast_scope.h"
 #include "tuner/runtime/check_operation.h"
 #include "tuner/trial/series_rounds.h"
@@ -119,8 +120,7 @@ class Contender {
     } catch (const c10::AcceleratorError&) {
       return std::current_exception();
     } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      return Outcome(Infeasible{text.substr(0, text.find('\n'))});
+      return Outcome(Infeasible{library_message(error.what_without_backtrace())});
     } catch (const Error&) {
       return std::current_exception();
     } catch (const RanksGivenUp&) {

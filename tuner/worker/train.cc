@@ -8,6 +8,7 @@
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "profiler/base/library_message.h"
 #include "profiler/base/rate_schedule.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/measure.h"
@@ -88,9 +89,10 @@ TrainingRun::Step step_of(TrainingRun& run, const Batch& batch) {
   } catch (const c10::AcceleratorError&) {
     throw;
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace(), place = run.pipeline().failed_at();
+    const std::string place = run.pipeline().failed_at();
     if (place.empty()) throw;
-    throw Error(text.substr(0, text.find('\n')), place, "check --input, --batch and --data against the model, and the code of its layers");
+    throw Error(library_message(error.what_without_backtrace()), place,
+                "check --input, --batch and --data against the model, and the code of its layers");
   }
 }
 

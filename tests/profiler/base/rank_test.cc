@@ -14,8 +14,8 @@ namespace {
 
 /// The place that such an environment gives.
 RankPlace place_in(const std::map<std::string, std::string>& environment) {
-  for (const char* name :
-       {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"})
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT",
+                           "TORCHELASTIC_RUN_ID", "MPTUNE_RANKS_TOKEN"})
     ::unsetenv(name);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
   return rank_place();
@@ -37,6 +37,14 @@ TEST(RankPlace, TorchrunSaysWhichRankThisIs) {
                       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                       {"TORCHELASTIC_RESTART_COUNT", "2"}}),
             (RankPlace{.rank = 1, .ranks = 2, .address = "::1", .port = 1, .store_runs = true, .attempt = 2}));
+}
+
+TEST(RankPlace, ATokenIsTheLaunchersOrTheRunsName) {
+  std::map<std::string, std::string> torchrun{
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "host"}, {"MASTER_PORT", "1"}, {"TORCHELASTIC_RUN_ID", "run"}};
+  EXPECT_EQ(place_in(torchrun).token, "run");
+  torchrun["MPTUNE_RANKS_TOKEN"] = "secret";
+  EXPECT_EQ(place_in(torchrun).token, "secret");
 }
 
 TEST(RankPlace, NonsenseIsRefused) {

@@ -196,6 +196,23 @@ TEST_F(HostileFiles, ASmallFileThatUnpacksToMuch) {
   EXPECT_NE(refusal_of(put_gz("blanks.gz", "[" + std::string(20 << 20, ' ') + "]")).find("16 MiB"), std::string::npos);
 }
 
+// Valid events, of which each is small: 300 MB of text in a file of less than one.
+TEST_F(HostileFiles, ASmallFileOfMuchThatIsValid) {
+  const std::string event = R"({"ph":"M","name":"note","pid":0,"args":{"text":")" + std::string(100'000, 'a') + "\"}},";
+  const gzFile file = gzopen(path("bomb.gz").c_str(), "wb1");
+  gzputs(file, "[");
+  for (int i = 0; i < 3000; ++i) gzwrite(file, event.data(), static_cast<unsigned>(event.size()));
+  gzputs(file, (kernel("\"ts\":1").substr(1)).c_str());
+  gzclose(file);
+  EXPECT_LT(std::filesystem::file_size(path("bomb.gz")), 3U << 20);
+  EXPECT_NE(refusal_of(path("bomb.gz")).find("unpacks to more than 256 MiB"), std::string::npos) << refusal_of(path("bomb.gz"));
+  ::setenv("MPTUNE_UNPACKED_GIB", "1", 1);
+  EXPECT_EQ(read_any_trace(path("bomb.gz")).events.size(), 1U);
+  ::setenv("MPTUNE_UNPACKED_GIB", "some", 1);
+  EXPECT_EQ(testing::error_of([&] { (void)read_any_trace(path("bomb.gz")); }).where(), "MPTUNE_UNPACKED_GIB");
+  ::unsetenv("MPTUNE_UNPACKED_GIB");
+}
+
 TEST(HostileText, MoreThanTheLimit) {
   TextInput input("endless", [](char*, std::size_t size) { return size; });
   std::vector<char> block(std::size_t{1} << 20);

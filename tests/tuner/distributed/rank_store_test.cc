@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <string>
+
 #include "profiler/base/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/gloo_ranks.h"
@@ -34,6 +38,41 @@ TEST(RankStore, RanksThatAreStartedAgainFindNothingOfBefore) {
   const auto kept = keep_rank_store(place_at(port));
   kept->set("end", "7");
   EXPECT_FALSE(open_rank_store(place_at(port, 1), 10)->find("end"));
+}
+
+// Whoever reaches the port may write, but not what these ranks look for.
+TEST(RankStore, WhatStrangersWriteIsNotFound) {
+  RankPlace ours = place_at(unused_port()), stranger = ours;
+  ours.token = "known to us";
+  const auto kept = keep_rank_store(ours);
+  for (const char* token : {"", "another"}) {
+    stranger.token = token;
+    const auto other = open_rank_store(stranger, 10);
+    other->set("request 0", "what a stranger wants");
+    (void)other->add("count", 5);
+    kept->set("request 1", "ours");
+    EXPECT_FALSE(other->find("request 1"));
+  }
+  EXPECT_FALSE(kept->find("request 0"));
+  EXPECT_EQ(open_rank_store(ours, 10)->add("count", 1), 1);
+}
+
+// What /proc says of all sockets that listen on the port.
+TEST(RankStore, OfThisMachineAloneListensOnLoopback) {
+  const int port = unused_port();
+  const auto kept = keep_rank_store(place_at(port));
+  char wanted[8];
+  std::snprintf(wanted, sizeof wanted, ":%04X", static_cast<unsigned>(port));
+  int listening = 0;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    for (std::string number, local, remote, state, rest; file >> number >> local >> remote >> state && std::getline(file, rest);) {
+      if (!local.ends_with(wanted) || state != "0A") continue;
+      EXPECT_EQ(local, "0100007F" + std::string(wanted)) << table;
+      ++listening;
+    }
+  }
+  EXPECT_EQ(listening, 1);
 }
 
 TEST(RankStore, AStoreThatEndsIsAnErrorForThoseWhoAsk) {
