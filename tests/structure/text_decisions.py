@@ -56,6 +56,8 @@ NO_VALUE = [
     ("gpu_library.cc", "message.", "dlerror() is all that the loader says"),
     ("load_script.cc", "found '^'", "LibTorch's parser throws one type for everything"),
     ("load_script.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
+    ("library_message.cc", "INTERNAL ASSERT FAILED", "decides nothing: shortens what is shown"),
+    ("library_message.cc", "Exception raised from", "decides nothing: shortens what is shown"),
     ("summary.cc", "does not fit", "studies of earlier versions hold the sentence alone"),
     ("worker_death.cc", "Killed process ", "the kernel's log is all that says why it killed a process"),
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
