@@ -13,10 +13,13 @@ constexpr int kLongestText = 100'000'000;
 
 }  // namespace
 
-WorkLimit::WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes)
-    : database_(database), most_(kLeastCalls + file_bytes / kBytesPerCall), left_(most_) {
+WorkLimit::WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes) : database_(database), left_(calls_for(file_bytes)) {
   sqlite3_progress_handler(database_.getHandle(), kOperationsPerCall, &WorkLimit::stop, this);
   sqlite3_limit(database_.getHandle(), SQLITE_LIMIT_LENGTH, kLongestText);
+}
+
+std::uintmax_t WorkLimit::calls_for(std::uintmax_t file_bytes) {
+  return kLeastCalls + file_bytes / kBytesPerCall;
 }
 
 WorkLimit::~WorkLimit() {

@@ -16,14 +16,15 @@ class WorkLimit {
   ~WorkLimit();
   WorkLimit(const WorkLimit&) = delete;
   WorkLimit& operator=(const WorkLimit&) = delete;
-  /// All operations may be taken again.
-  void restart() { left_ = most_; }
+  /// All operations may be taken again, of a file that may have grown.
+  void restart(std::uintmax_t file_bytes) { left_ = calls_for(file_bytes); }
 
  private:
+  static std::uintmax_t calls_for(std::uintmax_t file_bytes);
   static int stop(void* self) { return static_cast<WorkLimit*>(self)->left_-- == 0 ? 1 : 0; }
 
   SQLite::Database& database_;
-  std::uintmax_t most_, left_;
+  std::uintmax_t left_;
 };
 
 /// Name of the first view, virtual table or trigger among those that `condition`, a term of SQL on `name`, selects; "" for none. They can

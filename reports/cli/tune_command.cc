@@ -130,8 +130,13 @@ std::string restored(const std::string& option, const std::string& stored, const
   return names_file(option) ? path_in_folder(stored, home_of(folder)) : stored;
 }
 
+/// How a study holds now what one of an earlier version holds as an absolute path.
+std::string as_held_now(const std::string& option, const std::string& stored, const std::string& folder) {
+  return stored.starts_with('/') ? canonical(option, stored, folder) : stored;
+}
+
 bool same(const std::string& option, const std::string& given, const std::string& stored, const std::string& folder) {
-  if (canonical(option, given, folder) == canonical(option, restored(option, stored, folder), folder)) return true;
+  if (canonical(option, given, folder) == as_held_now(option, stored, folder)) return true;
   if (option != "--devices") return false;
   const DeviceChoice a = parse_device_choice(given), b = parse_device_choice(stored);
   const auto name = [](const DevicePool& pool) { return pool.name(); };
@@ -233,8 +238,8 @@ void check_stored_files(const TuneCommand& command, const std::string& stored, c
   StoredText(stored, folder).root().at("files").each_member([&](const std::string& name, const JsonField& digest) {
     std::error_code ignored;
     const std::string kept = path_in_folder(name, home_of(folder));
-    const auto given =
-        std::ranges::find_if(named, [&](const std::string& file) { return file_in_study(file, folder) == file_in_study(kept, folder); });
+    const auto given = std::ranges::find_if(
+        named, [&](const std::string& file) { return file_in_study(file, folder) == as_held_now("--data", name, folder); });
     const std::string path = given == named.end() ? kept : *given;
     if (!fs::exists(path, ignored))
       throw Error(

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 
 from harness import PROGRAM, CommandTest, patience
@@ -86,6 +87,33 @@ class Resume(CommandTest):
         self.fails(2, ["changed since the study began"], *TUNE, "--data", "data.pt", "--resume")
         os.remove(self.path("data.pt"))
         self.fails(2, ["is missing", self.path("data.pt"), "put it back"], "tune", "--resume", "toy.study")
+
+    def test_a_study_is_handed_on_with_its_files(self):
+        """Nothing in it names the folders above, and both are found where they are moved to together."""
+        os.mkdir(self.path("work"))
+        with open(self.path("work/data.pt"), "wb") as file:
+            file.write(b"first" * 100)
+        done = self.mptune(*TUNE, "--data", "data.pt", cwd=self.path("work"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for folder, _, names in os.walk(self.path("work/toy.study")):
+            self.assertFalse([name for name in names if name.startswith("study.sqlite-")], "a log is left")
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    self.assertNotIn(self.folder.encode(), file.read(), name)
+        shutil.move(self.path("work"), self.path("moved"))
+        go_on = ["tune", "--resume", self.path("moved/toy.study")]
+        self.assertEqual(self.elsewhere(*go_on).returncode, 0)
+        with tempfile.TemporaryDirectory() as far:
+            shutil.move(self.path("moved/data.pt"), far)
+            self.fails(2, ["is missing", self.path("moved/data.pt"), "the name that it has now"], *go_on)
+            self.succeed(*go_on, "--data", os.path.join(far, "data.pt"))
+            # A file of another place is named without its folders: it has to be named again.
+            self.succeed(*TUNE, "--data", os.path.join(far, "data.pt"), "-o", "far.study")
+            self.fails(2, ["is missing", "data.pt"], "tune", "--resume", "far.study")
+            self.succeed("tune", "--resume", "far.study", "--data", os.path.join(far, "data.pt"))
+            self.succeed(*TUNE, "--data", os.path.join(far, "data.pt"), "-o", "far.study", "--resume")
+        self.succeed("report", "far.study")
+        self.assertEqual([name for name in os.listdir(self.path("far.study")) if name.startswith("study.sqlite-")], [])
 
     def test_an_interrupt_prints_the_command_that_goes_on(self):
         for number, code, mode in ((signal.SIGINT, 130, "hang-series"), (signal.SIGTERM, 143, "hang-series"), (signal.SIGINT, 130, "hang-check"),

@@ -194,7 +194,7 @@ struct Study::Impl {
   template <class F>
   auto use(F&& access) const {
     try {
-      limit->restart();
+      limit->restart(bytes());
       return access(*database);
     } catch (const SQLite::Exception& error) {
       rethrow(error, folder);
@@ -224,10 +224,20 @@ struct Study::Impl {
     guard();
   }
 
+  // Of the file and of the log that is not in it yet.
+  [[nodiscard]] std::uintmax_t bytes() const {
+    std::uintmax_t sum = 0;
+    for (const char* part : {"", "-wal"}) {
+      std::error_code failed;
+      const std::uintmax_t size = std::filesystem::file_size(database_path(folder) + part, failed);
+      if (!failed) sum += size;
+    }
+    return sum;
+  }
+
   // A study is handed on: its file may be anybody's.
   void guard() {
-    std::error_code ignored;
-    limit = std::make_unique<profiler::WorkLimit>(*database, std::filesystem::file_size(database_path(folder), ignored));
+    limit = std::make_unique<profiler::WorkLimit>(*database, bytes());
     if (const std::string name = profiler::first_active_object(*database); !name.empty())
       refuse_study("'" + name.substr(0, 80) + "' is a view or a trigger", "the schema", folder);
   }
