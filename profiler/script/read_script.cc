@@ -118,7 +118,7 @@ class ScriptReader {
     };
     torch::jit::Unpickler unpickler(
         read, [this](const c10::QualifiedName& name) { return type(name); },
-        [this](const auto& type, IValue state) { return object(type, state); }, record, at::Device(at::kCPU));
+        [this](const auto& type, const IValue& state) { return object(type, state); }, record, at::Device(at::kCPU));
     unpickler.set_version(reader_.version());
     IValue value = unpickler.parse_ivalue();
     for (const at::Tensor& tensor : tensors_in(value)) check(tensor);

@@ -16,7 +16,6 @@
 namespace mptune::profiler {
 namespace {
 
-using torch::jit::Tree;
 using torch::jit::TreeRef;
 
 constexpr const char* kRemedy = "write the model with PyTorch's operators on tensors alone, or make it a plug-in, which is trusted";

@@ -98,7 +98,7 @@ std::string digest_at(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(path))
     if (entry.is_regular_file()) files[entry.path().filename().string()] = digest_of(entry.path().string());
   std::string all;
-  for (const auto& [name, digest] : files) all += name + "\n" + digest + "\n";
+  for (const auto& [name, digest] : files) all.append(name).append("\n").append(digest).append("\n");
   return sha256(all);
 }
 
