@@ -79,7 +79,7 @@ void ExportedGraph::bind_all(const std::vector<SampleAxis>& given, Shared& share
     } catch (const std::invalid_argument& misfit) {
       refuse(static_cast<int>(i), misfit.what(), shared);
     } catch (const c10::Error& misfit) {
-      refuse(static_cast<int>(i), first_line(misfit), shared);
+      refuse(static_cast<int>(i), message_of(misfit), shared);
     }
   }
   find_memory();
@@ -95,7 +95,7 @@ void ExportedGraph::refuse(int node, const std::string& why, const Shared& share
               "are not loaded");
 }
 
-std::string ExportedGraph::first_line(const std::exception& error) {
+std::string ExportedGraph::message_of(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
   return library_message(libtorch != nullptr ? libtorch->what_without_backtrace() : error.what());
 }

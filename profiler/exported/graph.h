@@ -119,7 +119,7 @@ class ExportedGraph {
   void check_types() const;
   void check_outputs(const ProgramNode& source, const Node& node) const;
   void dispatch(int node, ProgramValues& values, const ProgramRun& run) const;
-  static std::string first_line(const std::exception& error);
+  static std::string message_of(const std::exception& error);
   void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   [[nodiscard]] std::vector<c10::IValue> run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const;

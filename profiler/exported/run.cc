@@ -61,7 +61,7 @@ void ExportedGraph::run_node(int node, ProgramValues& values, const ProgramRun& 
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    C10_THROW_ERROR(Error, describe(node) + " failed: " + first_line(error));
+    C10_THROW_ERROR(Error, describe(node) + " failed: " + message_of(error));
   }
 }
 

@@ -56,7 +56,7 @@ std::string path_from_folder(const std::string& path, const std::string& folder)
   const auto [mine, theirs] = std::mismatch(file.begin(), file.end(), from.begin(), from.end());
   const bool inside = theirs == from.end();
   const auto shared = std::distance(file.begin(), mine);  // "/" counts
-  constexpr int kPrivate = 2;                             // "/home"
+  constexpr int kPrivate = 2;                             // "/home", "/data"
   if (!inside && shared <= kPrivate) return bare_name(path);
   const std::string relative = file.lexically_relative(from).string();
   return is_bare(relative) ? bare_name(relative) : relative;

@@ -69,13 +69,13 @@ TEST(TrainingSpec, FoldersStayPrivateAndFilesAreFoundAgain) {
 }
 
 TEST(TrainingSpec, FilesAreNamedFromAFolderThatIsHandedOnWithThem) {
-  const std::string home = "/home/anna/work";
+  const std::string home = "/users/anna/work";
   for (const auto& [path, stored] : std::vector<std::pair<std::string, std::string>>{{"", ""},
-                                                                                     {"/home/anna/work/net.pt", "net.pt"},
-                                                                                     {"/home/anna/work/nets/plain", "nets/plain"},
-                                                                                     {"/home/anna/work/plain", "./plain"},
-                                                                                     {"/home/anna/nets/net.pt", "../nets/net.pt"},
-                                                                                     {"/home/bert/net.pt", "net.pt"},
+                                                                                     {"/users/anna/work/net.pt", "net.pt"},
+                                                                                     {"/users/anna/work/nets/plain", "nets/plain"},
+                                                                                     {"/users/anna/work/plain", "./plain"},
+                                                                                     {"/users/anna/nets/net.pt", "../nets/net.pt"},
+                                                                                     {"/users/bert/net.pt", "net.pt"},
                                                                                      {"/data/net.pt", "net.pt"}}) {
     EXPECT_EQ(path_from_folder(path, home), stored);
     if (stored.find("s/") != std::string::npos) {
@@ -84,8 +84,8 @@ TEST(TrainingSpec, FilesAreNamedFromAFolderThatIsHandedOnWithThem) {
   }
   EXPECT_EQ(path_in_folder("/data/net.pt", home), "/data/net.pt");
   EXPECT_EQ(path_in_folder("net.pt", home), "net.pt") << "is not there";
-  EXPECT_EQ(model_from_folder("/home/anna/net.pt:container=a.b", home), "../net.pt:container=a.b");
-  EXPECT_EQ(model_in_folder("../net.pt:container=a.b", home), "/home/anna/net.pt:container=a.b");
+  EXPECT_EQ(model_from_folder("/users/anna/net.pt:container=a.b", home), "../net.pt:container=a.b");
+  EXPECT_EQ(model_in_folder("../net.pt:container=a.b", home), "/users/anna/net.pt:container=a.b");
   EXPECT_EQ(model_in_folder("transformer:d=256", home), "transformer:d=256");
   EXPECT_EQ(with_files_in_folder(with_files_from_folder(kFull, home), home).model, kFull.model);
 }
