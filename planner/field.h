@@ -6,7 +6,7 @@
 
 namespace mptune::planner {
 
-/// What users state of a plan or a search: fields of PlanOptions and SearchSpace. On a command line, an option each.
+/// What users state about a plan or a search: fields of PlanOptions and SearchSpace. On a command line each field is an option.
 enum class Field {
   devices,
   memory,
@@ -23,18 +23,18 @@ enum class Field {
   replicas,
   objective
 };
-/// "virtual_stages".
+/// Returns the field's name, such as "virtual_stages".
 [[nodiscard]] const char* field_name(Field field);
 
-/// A field and what to state for it: microbatches "8", cuts "3,7", recompute "0,2"; "" to state nothing.
+/// A field and the value to state for it: microbatches "8", cuts "3,7", recompute "0,2"; "" means that nothing is stated.
 struct FieldValue {
   Field field = Field::devices;
   std::string value;
   bool operator==(const FieldValue&) const = default;
 };
 
-/// A stated value that no plan can have. `where()` is the field's name.
-/// Texts name other fields as `name`, so that a program can put its own words, such as options, in their place.
+/// Thrown for a stated value that no plan can have. `where()` is the field's name. Texts name other fields as `name`, so that a program can
+/// put its own words, such as options, in their place.
 class FieldError : public Error {
  public:
   FieldError(Field field, std::string problem, std::string remedy, ExitCode code = ExitCode::usage)

@@ -7,7 +7,7 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostThreads = 1 << 16;  // of a device
+constexpr int kMostThreads = 1 << 16;  // upper limit of a device's threads
 
 }  // namespace
 

@@ -6,15 +6,16 @@
 
 namespace mptune::planner {
 
-/// One micro-batch whose saved activations lie in host memory for a while. Positions are those of its actions in its device's row:
+/// One micro-batch whose saved activations lie in host memory for a while. A position is the index of an action in its device's row:
 ///
 ///     position     forward    +1       +2     ...    -2       -1      backward
 ///     row            F3       F4       B0     ...    B1       F6         B3
 ///     copies                [to the host]                  [back]
 ///     on the device  =======  =======                       =======   =======
 ///
-/// The copy to the host begins when the forward has ended; the action two behind the forward begins when it has ended. The copy back begins
-/// when the action before the backward, or input gradients, begins; these begin when it has ended. In between the device has the memory.
+/// The copy to the host begins when the forward has ended; the second action after the forward begins when this copy has ended. The copy
+/// back begins when the action before the backward (or the input gradients) begins; the backward begins when this copy has ended. In
+/// between, the memory on the device is free.
 struct Offloaded {
   int stage = 0;
   int microbatch = 0;
@@ -25,8 +26,8 @@ struct Offloaded {
   bool operator==(const Offloaded&) const = default;
 };
 
-/// What a device's row offloads, by position of the forwards: the micro-batches of its stages with `offload`, except where the memory would
-/// be free during no action. Requires: a valid plan and schedule.
+/// Returns what a device's row offloads, by position of the forwards: the micro-batches of its stages with `offload`, except those whose
+/// memory would be free during no action. Requires: a valid plan and schedule.
 [[nodiscard]] std::vector<Offloaded> offloaded(const Plan& plan, int device);
 
 /// True if a stage of the plan has `offload`.

@@ -18,18 +18,18 @@ enum class Parallelism : std::uint8_t {
   pipeline,
   hybrid,  ///< a pipeline of which some stage has replicas
 };
-/// In the order of tables.
+/// All kinds, in the order in which tables list them.
 inline constexpr std::array kParallelisms = {Parallelism::one_device, Parallelism::all_cores, Parallelism::data_parallel,
                                              Parallelism::pipeline, Parallelism::hybrid};
 
-/// "data_parallel", as in JSON.
+/// Returns the name in JSON, such as "data_parallel".
 [[nodiscard]] const char* to_string(Parallelism kind);
-/// Inverse of to_string; nothing for another text.
+/// The inverse of to_string(); returns nullopt for any other text.
 [[nodiscard]] std::optional<Parallelism> parallelism_named(const std::string& name);
-/// "data parallel".
+/// Returns the kind in words, such as "data parallel".
 [[nodiscard]] std::string in_words(Parallelism kind);
 
-/// `whole_machine`: devices of all cores; without them no plan counts as Parallelism::all_cores.
+/// Returns the plan's kind. `whole_machine` lists devices that have all cores; without it no plan counts as Parallelism::all_cores.
 [[nodiscard]] Parallelism parallelism_of(const Plan& plan, const std::vector<std::string>& whole_machine = {});
 
 }  // namespace mptune::planner

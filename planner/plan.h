@@ -25,7 +25,7 @@ struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::forward;
   int microbatch = 0;
-  int further = 0;  ///< of weight gradients: micro-batches after `microbatch` that are fused with it
+  int further = 0;  ///< weight gradients only: how many micro-batches after `microbatch` are fused with it
   [[nodiscard]] int last_microbatch() const { return microbatch + further; }
   bool operator==(const Action&) const = default;
 };
@@ -35,7 +35,7 @@ struct Recompute {
   enum class Mode { none, all, some };
   Mode mode = Mode::none;
   std::vector<int> layers;        ///< mode some: layers of the model, ascending; neighbours are recomputed as one piece
-  std::vector<int> microbatches;  ///< mode some: only for these; empty: for every micro-batch
+  std::vector<int> microbatches;  ///< mode some: the micro-batches in which these layers are recomputed; empty: all
   bool operator==(const Recompute&) const = default;
 };
 
@@ -50,18 +50,18 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-/// How a plan's layers compute. Another memory format, another kernel or another number of threads than the default rounds sums otherwise;
-/// help of idle devices changes no bit (see is_exact). The un-pipelined loop that a plan is compared with computes in the same precision.
+/// How a plan's layers compute. A memory format, a kernel or a number of threads other than the default rounds sums differently; help of
+/// idle devices changes no bit (see is_exact). The un-pipelined loop that a plan is compared with computes in the same precision.
 struct ExecutionOptions {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   bool replace_slow_kernels = false;         ///< convolutions that LibTorch would compute by a slow kernel take another one
   bool idle_devices_help = false;            ///< CPU devices with nothing else to do compute weight gradients of any stage
-  Precision precision = Precision::float32;  ///< of products; never chosen by a search
+  Precision precision = Precision::float32;  ///< precision of products; a search never chooses it
   std::vector<int> threads = {};             ///< intra-op threads by device of the plan, at most one per core; empty: one per core
   bool operator==(const ExecutionOptions&) const = default;
 };
 
-/// The schedule of plans for which nobody names one.
+/// The schedule of a plan for which nobody names one.
 inline constexpr const char* kDefaultSchedule = "1f1b";
 
 /// All the runtime needs to execute a step, and nothing else.
@@ -80,40 +80,40 @@ struct Plan {
 };
 
 /// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise sums are
-/// rounded otherwise. Behind a ReLU or a pooling that then decides otherwise, another memory format, kernel or number of threads changes
+/// rounded differently. After a ReLU or a pooling that then decides differently, another memory format, kernel or number of threads changes
 /// gradients by more.
 [[nodiscard]] bool is_exact(const Plan& plan);
 /// True if an action computes weight gradients of several micro-batches at once.
 [[nodiscard]] bool fuses_weights(const Plan& plan);
 
-/// Replica of `stage` that gets `microbatch`.
+/// Returns the index of the replica of `stage` that gets `microbatch`.
 [[nodiscard]] int replica_of(const Stage& stage, int microbatch);
 /// True if a stage has more than one device.
 [[nodiscard]] bool has_replicas(const Plan& plan);
-/// Device (index into Plan::devices) that runs `microbatch` of `stage`.
+/// Returns the device (index into Plan::devices) that runs `microbatch` of `stage`.
 [[nodiscard]] int device_of(const Stage& stage, int microbatch);
-/// True if `microbatch` of a stage runs any recomputation.
+/// True if the stage recomputes any layer in `microbatch`.
 [[nodiscard]] bool recomputes(const Recompute& recompute, int microbatch);
 /// True if `layer` of the stage is computed again in the micro-batches that run any recomputation.
 [[nodiscard]] bool recomputes_layer(const Recompute& recompute, int layer);
-/// First layer of the last recomputed piece of a stage if that reaches the stage's end, else `last_layer`: what is computed again before
-/// the gradient of the stage's output is needed. Pieces before it wait for the gradients of the layers behind them.
+/// Returns the first layer of the stage's last recomputed piece if that piece reaches the stage's end, else `last_layer`. That piece is
+/// computed again before the gradient of the stage's output is needed; earlier pieces wait for the gradients of the layers after them.
 [[nodiscard]] int first_recomputed_early(const Stage& stage);
 
-/// m sizes that add up to `batch` and differ by at most one, larger ones first. Requires: 1 <= m <= batch.
+/// Returns `m` sizes that add up to `batch` and differ by at most one, larger ones first. Requires: 1 <= m <= batch.
 [[nodiscard]] std::vector<int> split_evenly(int batch, int m);
-/// The fewest and the most micro-batches whose sizes split_evenly() keeps within `samples`: 1 and the batch where any are allowed. Where
-/// none are, the first is larger than the second.
+/// Returns the fewest and the most micro-batches whose sizes split_evenly() keeps within `samples`: 1 and `batch` where `samples` allows
+/// every size. Where no number is allowed, the first is larger than the second.
 [[nodiscard]] std::pair<int, int> allowed_counts(const SampleRange& samples, int batch);
-/// Micro-batches of `size` samples, the last one smaller where it does not divide. Requires: 1 <= size <= batch.
+/// Returns micro-batches of `size` samples; the last one is smaller where `size` does not divide `batch`. Requires: 1 <= size <= batch.
 [[nodiscard]] std::vector<int> split_by_size(int batch, int size);
 
-/// First layers of all stages but the first, for `stages` ranges of (nearly) equal layer counts, longer ones first.
+/// Returns the first layers of all stages but the first, for `stages` ranges of (nearly) equal layer counts, longer ones first.
 [[nodiscard]] std::vector<int> equal_cuts(int layers, int stages);
 
-/// Everything a plan must satisfy that needs no schedule: layers covered in order by non-empty stages, devices known and distinct
+/// Checks everything a plan must satisfy that needs no schedule: layers covered in order by non-empty stages, devices known and distinct
 /// within a stage, sizes positive, no more threads than cores. Throws Error (`where` is put into it) that names the first violation.
-/// `layers` < 0: not known, not checked.
+/// `layers` < 0 means that the number of layers is not known and is not checked.
 void validate(const Plan& plan, int layers, const std::string& where);
 
 }  // namespace mptune

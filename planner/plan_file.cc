@@ -80,7 +80,7 @@ planner::Json measured_object(const MeasuredStep& measured) {
   return object;
 }
 
-/// Empty where the member is absent or null.
+/// Returns nullopt where the member is absent or null.
 std::optional<Interval> interval_in(const JsonField& object, const char* key) {
   const auto field = object.find(key);
   if (!field) return std::nullopt;
@@ -102,7 +102,7 @@ MeasuredStep measured_from(const JsonField& object) {
   measured.step_s = seconds_of(object.at("step_s"));
   measured.step_ci95_s = interval_in(object, "step_ci95_s");
   measured.step_samples = static_cast<int>(object.at("step_samples").whole(0, std::numeric_limits<int>::max()));
-  // Earlier versions wrote the range of few samples as their interval.
+  // Earlier versions wrote the range of a few samples as their interval.
   if (measured.step_samples < static_cast<int>(kLeastForInterval)) measured.step_ci95_s.reset();
   measured.peak_bytes = byte_counts(object.at("peak_bytes"));
   measured.verdict = verdict_of(object.at("verdict"));
@@ -177,7 +177,7 @@ std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std:
 
 std::string check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where) {
   const std::vector<std::vector<std::string>> expected = stage_modules(file.plan, layers);
-  std::map<std::string, std::size_t> last_stage;  // with a layer that has the module
+  std::map<std::string, std::size_t> last_stage;  // the last stage with a layer that has the module
   for (std::size_t s = 0; s < expected.size(); ++s)
     for (const std::string& name : expected[s]) last_stage[name] = s;
   std::string unknown;
@@ -204,7 +204,7 @@ PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers
   file.plan = plan;
   file.modules = stage_modules(plan, layers);
   file.fingerprint = fingerprint;
-  // A pool is what the search could choose from: the plan runs on the devices that it chose.
+  // The fingerprint may name the pool that the search could choose from; the plan runs on the devices that the search chose.
   if (std::ranges::any_of(fingerprint.devices, names_pool)) file.fingerprint.devices = plan.devices;
   file.created = created;
   return file;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostMicrobatches = 1 << 20;
 
-// Sizes that follow from the largest one alone need no list.
+// Micro-batch sizes that follow from the largest one alone need no list.
 bool follows_from_size(const std::vector<int>& sizes) {
   const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   return !sizes.empty() && sizes.front() > 0 && sizes == split_by_size(static_cast<int>(batch), sizes.front());

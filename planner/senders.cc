@@ -21,7 +21,7 @@ std::vector<StageReader> stage_readers(int maker_stage, const std::vector<int>& 
 
 std::vector<int> senders(int maker, const std::vector<StageReader>& readers) {
   std::vector<int> from(readers.size(), maker);
-  std::size_t unsent = readers.size();  // the readers from here on have their sender
+  std::size_t unsent = readers.size();  // the readers from this index on have their sender
   for (std::size_t r = readers.size(); r-- > 0;) {
     if (!readers[r].several) continue;
     for (std::size_t later = r + 1; later < unsent; ++later) from[later] = readers[r].stage;

@@ -24,7 +24,7 @@ TimeRatio ratio_of(const ComparedSide& a, const ComparedSide& b, bool of_recordi
   return of_recordings ? ratio_of_recordings(medians_of(a), medians_of(b), band) : unpaired_ratio(*a.step_s, *b.step_s, band);
 }
 
-/// Ratio and verdict of the steps of both sides.
+/// Sets ratio and verdict of the steps of both sides.
 void judge_steps(Comparison& comparison, double band) {
   for (const ComparedSide* side : {&comparison.a, &comparison.b}) {
     if (!is_time(side->step_s)) {
@@ -45,7 +45,7 @@ void withdraw_verdict(Comparison& comparison, const std::string& reason) {
   comparison.reason = reason;
 }
 
-/// Both sides are the same data: the ratio is exactly 1.
+/// Calls the sides the same, because both are the same data: the ratio is exactly 1.
 void call_same(Comparison& comparison, const std::string& reason) {
   if (comparison.ratio) comparison.ratio_ci95 = Interval{1, 1};
   comparison.drift_covered = true;
@@ -53,7 +53,7 @@ void call_same(Comparison& comparison, const std::string& reason) {
   comparison.reason = reason;
 }
 
-/// What is compared of the work beside times. Steps of other models, inputs or batches are different work: the verdict becomes unknown.
+/// Compares the work besides times. Steps of other models, inputs or batches are different work: the verdict becomes unknown.
 void compare_work(Comparison& comparison, const ComparedWork& a, const ComparedWork& b) {
   comparison.a.batch = a.batch;
   comparison.b.batch = b.batch;
@@ -66,14 +66,14 @@ void compare_work(Comparison& comparison, const ComparedWork& a, const ComparedW
   }
 }
 
-/// Devices of traces that can be trusted, and what they say of the verdict.
+/// Compares the devices of traces that can be trusted.
 void compare_devices(Comparison& comparison, std::span<const TraceReport> a, std::span<const TraceReport> b) {
   comparison.devices = device_changes(a, b);
   comparison.all_devices = summed_change(a, b);
   comparison.largest = largest_changes(comparison.devices);
 }
 
-/// Requires: the verdict is final.
+/// Names the cause of the difference. Requires: the verdict is final.
 void name_cause(Comparison& comparison) {
   if (comparison.verdict == Verdict::slow || comparison.verdict == Verdict::fast) comparison.cause = main_cause(comparison.devices);
 }
@@ -82,7 +82,7 @@ std::optional<MedianEstimate> estimate_of(const Samples& samples) {
   return samples.empty() ? std::nullopt : std::optional(estimate(samples));
 }
 
-/// nullopt where a recording has no step, or one without length.
+/// Joins the estimates of several recordings; nullopt where a recording has no step, or one without length.
 std::optional<MedianEstimate> joint_estimate(const std::vector<MedianEstimate>& recordings) {
   double logarithms = 0;
   MedianEstimate joint;
@@ -119,7 +119,7 @@ bool same_recording(const TraceReport& a, const TraceReport& b) {
   return a.steps_s == b.steps_s && a.breakdown == b.breakdown && same_devices(a, b);
 }
 
-/// What two recordings of one side differ in but for the machine, which may be another one in name only; nullptr: nothing.
+/// Returns what two recordings of one side differ in, except the machine, which may be another one in name only; nullptr for nothing.
 const char* difference_of(const ComparedTrace& a, const ComparedTrace& b) {
   if (!same_devices(a.report, b.report)) return "devices";
   if (a.plan && b.plan && a.plan != b.plan) return "plans";
@@ -137,7 +137,7 @@ void require_alike(const std::vector<ComparedTrace>& side) {
   }
 }
 
-/// What two recordings of one side cannot be: the same file, or a copy of it.
+/// Throws Error if two recordings of one side are the same file, or one a copy of the other.
 void require_distinct(const std::vector<ComparedTrace>& side) {
   for (std::size_t i = 0; i < side.size(); ++i) {
     for (std::size_t j = i + 1; j < side.size(); ++j) {
@@ -243,7 +243,7 @@ Comparison compare_plan_files(const PlanFile& a, const PlanFile& b, double band)
   if (!a.measured || !b.measured) withdraw_verdict(comparison, unmeasured(a, b));
   if (to_json(a) == to_json(b)) call_same(comparison, "both files say the same");
   compare_work(comparison, work_of(a), work_of(b));
-  // A plan file does not name its model: the content is all that tells two apart.
+  // A plan file does not name its model: only the content tells two models apart.
   if (std::ranges::find(comparison.unlike, Unlike::What::model_content, &Unlike::what) != comparison.unlike.end())
     withdraw_verdict(comparison, "steps of two models are different work");
   comparison.plan_changes = plan_changes(a.plan, b.plan);

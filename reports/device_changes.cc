@@ -14,7 +14,7 @@ constexpr const char* kAllDevices = "all devices, summed";
 constexpr std::size_t kLeastSteps = 6;
 constexpr std::size_t kMostChanges = 5;
 constexpr double kLeastChange = 0.0005;
-/// Parts that explain at least this share of what the largest does are as good an explanation.
+/// Parts that explain at least this share of what the largest part explains are as good an explanation.
 constexpr double kAsGood = 0.9;
 
 struct DevicePart {
@@ -45,7 +45,7 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// Devices of one side's recordings whose times are added; none: the side has no such device.
+/// Devices of one side's recordings whose times are added; empty where the side has no such device.
 struct SideDevices {
   std::span<const TraceReport> recordings;
   std::vector<int> devices;
@@ -59,7 +59,7 @@ struct SideDevices {
     }
     return values;
   }
-  /// The values that differ by chance: steps of one recording, means of several.
+  /// Returns the values that differ by chance: steps of one recording, means of several.
   [[nodiscard]] std::vector<double> samples(const DevicePart& part, bool of_recordings) const {
     if (!of_recordings) return per_step(recordings.front(), part);
     std::vector<double> means;
@@ -87,7 +87,8 @@ DeviceChange change_of(const std::string& name_a, const std::string& name_b, con
   return change;
 }
 
-/// Index in `b` of the device that stands for each one of `a`, -1: none. Matches names first; the rest by order if the counts are equal.
+/// Returns for each device of `a` the index of its partner in `b`, -1 for none. Matches names first; the rest by order if the counts are
+/// equal.
 std::vector<int> partners(const std::vector<DeviceRow>& a, const std::vector<DeviceRow>& b) {
   std::vector<int> partner(a.size(), -1);
   std::vector<bool> taken(b.size(), false);

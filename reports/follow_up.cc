@@ -17,7 +17,7 @@ bool sleeps(const Plan& plan) {
   return std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
 }
 
-/// Caps by device without those of devices that the plan leaves out, which a command on it refuses.
+/// Returns caps by device without those of devices that the plan leaves out, which a command on the plan refuses.
 std::string caps_of_plan(const std::string& memory, const Plan& plan) {
   if (memory.find('=') == std::string::npos) return memory;
   std::vector<std::string> caps;
@@ -26,7 +26,7 @@ std::string caps_of_plan(const std::string& memory, const Plan& plan) {
   return join(caps, ",");
 }
 
-/// Whole minutes, of at least one.
+/// Returns twice the time in whole minutes, at least one.
 std::string twice(double spent_s) {
   return std::to_string(static_cast<int>(std::max(1.0, std::ceil(2 * spent_s / 60)))) + "min";
 }
@@ -37,7 +37,7 @@ std::string numbers(const std::vector<int>& values) {
   return join(texts, ",");
 }
 
-/// nullopt: recomputation of single layers, which no option names.
+/// Returns the value of --recompute; nullopt where single layers are recomputed, which no option names.
 std::optional<std::string> recompute_option(const Plan& plan) {
   std::vector<int> stages;
   for (int s = 0; s < plan.num_stages(); ++s) {
@@ -84,19 +84,19 @@ std::string plan_command(TrainingSpec spec, const Plan& plan, const std::string&
   return training_command(sleeps(plan) ? "profile" : "run", spec, file).text();
 }
 
-/// Threads that the option --threads gives each device; 0: the default; nullopt: they differ.
+/// Returns the threads that the option --threads gives each device; 0 for the default, nullopt where they differ.
 std::optional<int> threads_of_plan(const Plan& plan) {
   if (plan.options.threads.empty()) return 0;
   const int most = std::ranges::max(plan.options.threads);
   return planner::threads_of_devices(plan.devices, most) == plan.options.threads ? std::optional(most) : std::nullopt;
 }
 
-/// True if these options make the plan and no other.
+/// Returns true if these options make exactly this plan.
 bool makes(const PlanOptions& options, const Plan& plan) {
   try {
     Plan made = make_plan(options);
     made.options.memory_format = plan.options.memory_format;
-    made.options.precision = plan.options.precision;  // what was asked for says it
+    made.options.precision = plan.options.precision;  // the training spec has it
     made.options.threads = plan.options.threads;
     made.options.idle_devices_help = plan.options.idle_devices_help;  // changes no result
     return made == plan;

@@ -7,8 +7,8 @@
 
 namespace mptune::reports {
 
-/// The lines of PyTorch that make a program compute as the plan does, without mptune; empty where that takes more than settings: several
-/// devices or micro-batches, recomputation, other kernels, a part of a device.
+/// Returns the lines of PyTorch that make a program compute as the plan does, without mptune. Empty where that takes more than settings:
+/// several devices or micro-batches, recomputation, other kernels, a part of a device.
 ///
 ///     torch.set_num_threads(2)
 ///     model = model.to(memory_format=torch.channels_last)

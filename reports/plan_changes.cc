@@ -53,7 +53,7 @@ void add_change(std::vector<std::string>& changes, const std::string& what, cons
   if (a != b) changes.push_back(what + " " + a + " -> " + b);
 }
 
-/// Cuts that moved, as `--cuts` counts them. Requires: equal numbers of stages.
+/// Adds the cuts that moved, as `--cuts` counts them. Requires: equal numbers of stages.
 void add_cuts(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
   std::vector<std::string> moved;
   for (std::size_t s = 1; s < a.stages.size(); ++s)

@@ -13,7 +13,7 @@
 namespace mptune::reports {
 namespace {
 
-/// Less than this would be printed as 0.0 %.
+/// A share less than this would be printed as 0.0 %.
 constexpr double kSameShare = 0.0005;
 
 std::string percent(double share) {
@@ -55,7 +55,7 @@ std::string module_range(const Profile& profile, int first, int last) {
   return from == to ? from : from + " .. " + to;
 }
 
-/// Whose work makes the layers of a stage take longer than the step.
+/// Says why the layers of a stage take longer than the step.
 std::string why_beyond_step(const Plan& plan, const Stage& stage) {
   if (plan.options.idle_devices_help) return "devices that wait compute some of its weight gradients";
   if (stage.devices.size() > 1) return "the time is that on its first device, and others are faster";
@@ -119,7 +119,7 @@ std::string limit_words(const Candidate& best, const CostModel& cost, const Sear
   return text;
 }
 
-/// The changes from `best`; with another number of stages the whole description, because nearly everything differs.
+/// Returns the changes from `best`; with another number of stages the whole description, because nearly everything differs.
 std::string what_differs(const Plan& best, const Plan& other) {
   if (best.num_stages() == other.num_stages()) return joined(plan_changes(best, other), "; ");
   std::vector<std::string> cuts;
@@ -204,7 +204,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.rejected = result.rejected;
   report.classes = result.classes;
   for (const NotExecutable& plan : result.not_executable) {
-    if (plan.candidate.plan == best.plan) continue;  // --schedule named it: it is the plan of this report
+    if (plan.candidate.plan == best.plan) continue;  // --schedule named it, so it is the plan of this report
     report.not_executable.push_back(other_of(plan.candidate, describe(plan.candidate.plan) + ": " + text_of(plan.missing)));
   }
   return report;

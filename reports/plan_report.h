@@ -17,30 +17,30 @@ struct PlannedStage {
   std::vector<int> recomputed;  ///< layers
   bool offload = false;         ///< see Stage
   std::string modules;          ///< "layer1.0 .. layer2.3", "" where they are not known
-  double step_s = 0;            ///< of its layers
-  std::string beyond_step{};    ///< why that is more than the step; "" where it is not
+  double step_s = 0;            ///< time of its layers in a step
+  std::string beyond_step{};    ///< why `step_s` is more than the step; "" where it is not
   std::int64_t peak_bytes = 0;
 };
 
-/// A plan beside the best one.
+/// A plan besides the best one.
 struct PlannedOther {
   double step_s = 0;
   std::int64_t peak_bytes = 0;
   std::string what;  ///< what differs from the best plan, or what it is
 };
 
-/// Everything `plan` shows a person; plain values.
+/// Everything that `plan` shows a person, as plain values.
 struct PlanReport {
   std::string title;        ///< "resnet50: 32 samples"
   std::string description;  ///< of the best plan
   double step_s = 0;
-  double lower_bound_s = 0;       ///< of the space; 0: not known
+  double lower_bound_s = 0;       ///< of the search space; 0: not known
   bool complete = false;          ///< proved the fastest of the plans that the proof covers
   bool may_fuse = false;          ///< fused weight gradients were allowed and may pay: neither the lower bound nor the proof covers them
-  bool may_offload = false;       ///< likewise of plans that offload saved activations
+  bool may_offload = false;       ///< offloading of saved activations was allowed: neither the lower bound nor the proof covers it
   bool runs = true;               ///< the runtime executes it
-  double schedule_bound_s = 0;    ///< of the best plan's stages, any schedule
-  std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: plans of other objectives may
+  double schedule_bound_s = 0;    ///< lower bound of the best plan's stages under any schedule
+  std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: only other objectives allow it
   std::string excess_device;
   bool extrapolated = false;  ///< micro-batch sizes outside the profiled ones
   std::vector<PlannedLayer> layers;
@@ -51,19 +51,20 @@ struct PlanReport {
   std::vector<PlannedOther> front;  ///< step time against memory, fastest first
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
-  std::vector<PlannedOther> not_executable;  ///< fastest first; `what` with the reason
+  std::vector<PlannedOther> not_executable;  ///< fastest first; `what` includes the reason
   std::vector<std::string> next;             ///< lines on what to do with the plan: its file, the command that trains with it
   std::vector<std::string> notes;            ///< how it was searched, what was assumed
 };
 
-/// `front` as memory_front made it, `space` what was searched. Requires: a ranked plan.
+/// Builds the report. `front`: as memory_front() made it; `space`: what was searched. Requires: a ranked plan.
 [[nodiscard]] PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost,
                                            const SearchSpace& space);
 
-/// The layers of a plan with their times. Requires: a valid plan that `cost` prices.
+/// Returns the layers of a plan with their times. Requires: a valid plan that `cost` prices.
 [[nodiscard]] std::vector<PlannedLayer> planned_layers(const Plan& plan, const CostModel& cost);
 
-/// "1.2 % slower: schedule: 1f1b -> gpipe", "3.0 % slower: pipeline of 2 stages, 1f1b, 4 micro-batches of 8, cuts 5".
+/// Compares a plan with the best one in a clause: "1.2 % slower: schedule: 1f1b -> gpipe", "3.0 % slower: pipeline of 2 stages, 1f1b, 4
+/// micro-batches of 8, cuts 5".
 [[nodiscard]] std::string compared_with(const Candidate& best, const Candidate& other);
 
 }  // namespace mptune::reports

@@ -6,15 +6,15 @@
 
 namespace mptune::reports {
 
-/// "kernel 'gemm' on cuda:0, stream 7 ends before it starts (start 5000, end 4000 [ns])".
+/// Describes the record: "kernel 'gemm' on cuda:0, stream 7 ends before it starts (start 5000, end 4000 [ns])".
 [[nodiscard]] std::string text_of(const ImplausibleTime& record);
-/// The word of JSON: "backward".
+/// Returns the word that JSON has for a fault: "backward".
 [[nodiscard]] const char* fault_name(ImplausibleTime::Fault fault);
 
-/// "30.0 % of all events were dropped or have no times", or the text of its record. Not in render/, because comparison.h uses it as the
-/// reason of a verdict.
+/// Returns "30.0 % of all events were dropped or have no times", or the text of the objection's record. It is not in render/, because
+/// comparison.h uses it as the reason of a verdict.
 [[nodiscard]] std::string text_of(const profiler::QualityObjection& objection);
-/// What to do about it.
+/// Says what to do about the objection.
 [[nodiscard]] const char* remedy_of(const profiler::QualityObjection& objection);
 
 }  // namespace mptune::reports

@@ -88,7 +88,7 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
     idle += row.idle_s;
     window += row.window_s;
   }
-  // The step was timed in another run than the recorded one, so only the shares of the recording are used.
+  // The step was timed in a run that was not recorded, so only the shares of the recording are used.
   const double scale = step_s / window;
   const double extra = (trace->recompute_s + trace->reduce_s) * static_cast<double>(trace->devices.size());
   const double work = (compute - extra) * scale;

@@ -18,7 +18,7 @@
 
 namespace mptune::reports {
 
-/// One device of a breakdown, seconds, means over the recorded steps.
+/// One device of a breakdown, in seconds, as means over the recorded steps.
 struct DeviceRow {
   std::string device;
   std::string description{};  ///< as in TraceDevice
@@ -86,7 +86,7 @@ struct StallRow {
   EventKind kind = EventKind::forward;
   bool late = false;   ///< it started late; false: it took long
   double time_s = 0;   ///< how late, or how long
-  double usual_s = 0;  ///< the same of others like it
+  double usual_s = 0;  ///< how late or how long others like it usually are
   double price_s = 0;  ///< by how much its step, replayed, is shorter without it
   double price_percent = 0;
   bool hidden = false;  ///< waits of others hide it: its price is about 0
@@ -113,30 +113,30 @@ struct TraceReport {
   Samples steps_s;  ///< one per step
   double step_s = 0;
   double bubble = 0;                    ///< idle share of the steps' windows, over all devices
-  std::optional<double> bubble_theory;  ///< of the plan's schedule, where the plan is known
-  double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
+  std::optional<double> bubble_theory;  ///< bubble of the plan's schedule in theory, where the plan is known
+  double ideal_step_s = 0;              ///< step with each computation the mean of its kind, communication the median; 0: simulated
   bool has_stages = false;              ///< events are tagged with their stage
   std::vector<planner::Advice> advice;  ///< largest first
-  std::vector<StallRow> stalls;         ///< dearest first; none of a simulation
+  std::vector<StallRow> stalls;         ///< dearest first; none for a simulation
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
-  std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known of it
+  std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known about its memory
   double clock_error_s = 0;                             ///< largest time by which work seems to begin before what it waited for has ended
   std::optional<profiler::QualityObjection> objection;  ///< why nothing can be concluded
   std::vector<TimelineBox> timeline;
   std::vector<IdleSpan> idle_spans;  ///< of the drawn step, by device and start
   double timeline_s = 0;             ///< length of the drawn step
   double recompute_s = 0;            ///< mean per device and step, part of compute
-  double reduce_s = 0;               ///< sums over replicas, likewise
+  double reduce_s = 0;               ///< sums over replicas: mean per device and step, part of compute
   TraceQuality quality;
-  std::int64_t lone_collectives = 0;         ///< of one rank's file: how much of their time is waiting is not known
-  double lone_collectives_share = 0;         ///< of the step of the device that runs them
+  std::int64_t lone_collectives = 0;         ///< collectives in the file of one rank: how much of their time is waiting is not known
+  double lone_collectives_share = 0;         ///< share of the step of the device that runs them
   std::int64_t whole_graphs = 0;             ///< CUDA graphs recorded as a whole: what is inside is not known
-  double whole_graphs_share = 0;             ///< of the computing time of all devices
+  double whole_graphs_share = 0;             ///< share of the computing time of all devices
   std::vector<ImplausibleTime> implausible;  ///< records left out or cut because their times can't be right, the first few
 };
 
-/// How near a step is to perfect scaling: the un-pipelined one-device step divided by the number of devices.
+/// How near a step is to perfect scaling, which is the un-pipelined one-device step divided by the number of devices.
 struct LimitShare {
   struct Part {
     std::string what;
@@ -145,13 +145,13 @@ struct LimitShare {
   /// Whether the step on one device is a fair measure of the others. Above 110 % it is not, because one device is slower than it should be.
   enum class Yardstick {
     fair,
-    larger_devices,  ///< the others have more cores than it
+    larger_devices,  ///< the other devices have more cores than this one
     slow_alone,      ///< its caches, memory or threads hold it back
   };
   double limit_s = 0;
   double step_s = 0;
   Yardstick yardstick = Yardstick::fair;
-  std::vector<Part> rest;  ///< where step - limit goes; adds up to it; empty without a trace
+  std::vector<Part> rest;  ///< where step - limit goes, adding up to it; empty without a trace
 };
 
 /// Everything a report of a study shows.
@@ -189,22 +189,25 @@ struct StudyReport {
   Machine machine;
 };
 
-/// `peak_bytes` per device, or empty: then those of the trace's devices. Advice is worth a share of the report's step.
+/// Builds the report of a trace. `peak_bytes`: per device, or empty for those of the trace's devices. Advice is worth a share of the
+/// report's step.
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
 /// Adds what each device holds at its peak, by plan and profile.
 void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost);
-/// Adds what the trace's plan tells: the theoretical bubble and, with the profile it was planned with, what the plan could be changed to.
+/// Adds what the trace's plan tells: the theoretical bubble, and with the profile it was planned with, what the plan could be changed to.
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
-/// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.
+/// Returns the step time over split size: for every split size the best measured trial and the best prediction, among plans with more than
+/// one stage.
 [[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<tuner::Trial>& trials, const std::vector<Candidate>& ranked);
-/// Predictions of `plan`'s stages and schedule over the split sizes that divide its batch (at most 12 of them), for the curve's line.
+/// Returns predictions of `plan`'s stages and schedule over the split sizes that divide its batch (at most 12 of them), for the curve's
+/// line.
 [[nodiscard]] std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost);
 
 /// Splits the distance to the limit by the trace of the plan. Requires: positive times, devices >= 1.
 [[nodiscard]] LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
                                      const std::optional<TraceReport>& trace);
 
-/// Everything of a study's report except file names, traces and times of the run itself.
+/// Builds everything of a study's report except file names, traces and times of the run itself.
 [[nodiscard]] StudyReport build_study_report(const tuner::Recommendation& recommendation, const std::vector<tuner::Trial>& trials,
                                              const Profile& profile);
 

@@ -16,7 +16,7 @@ constexpr std::string_view kBefore = "\n \"'`(=,:[";
 constexpr std::string_view kEnds = "\n \"'`),;]";
 constexpr std::string_view kQuotes = "\"'`";
 
-/// "a / b" is a quotient, "https://" an address.
+/// Returns true where a path begins: "a / b" is a quotient, and "https://" an address.
 bool begins_path(const std::string& text, std::size_t at) {
   if (text[at] != '/' || at + 1 == text.size()) return false;
   const bool is_first = at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;

@@ -9,15 +9,15 @@ namespace mptune::reports {
 // How pages and Markdown documents name files. They are handed on, and folders are private: files are named from the folder that holds the
 // study, and commands work there (shared_command_with_plan_file, shared_resume_command).
 
-/// The study's folder by its name: "resnet50.study".
+/// Returns the name of the study's folder: "resnet50.study".
 [[nodiscard]] std::string study_name(const StudyReport& report);
-/// A file of the study from the folder that holds it: "resnet50.study/resnet50.plan.json".
+/// Names a file of the study from the folder that holds the study: "resnet50.study/resnet50.plan.json".
 [[nodiscard]] std::string beside_study(const StudyReport& report, const std::string& file);
-/// "In the folder that holds resnet50.study and net.pt2".
+/// Returns "In the folder that holds resnet50.study and net.pt2".
 [[nodiscard]] std::string where_to_give_commands(const StudyReport& report);
 
-/// A text with the names of files only, where it names them from the root. A path ends at its closing quote; one
-/// that is not quoted at a blank, a quote, a bracket, a comma or a semicolon.
+/// Returns a text with the names of files only, where it names them from the root. A quoted path ends at its closing quote; any other at a
+/// blank, a quote, a bracket, a comma or a semicolon.
 [[nodiscard]] std::string names_of_files(const std::string& text);
 
 }  // namespace mptune::reports

@@ -37,7 +37,7 @@ StoredTrace stored_trace(const tuner::Study& study, const std::string& name, con
   return stored;
 }
 
-/// The trace of naive model parallelism, which `tune` records whatever it recommends.
+/// Adds the trace of naive model parallelism, which `tune` records whatever it recommends.
 void add_naive(const tuner::Study& study, const tuner::Recommendation& all, const Profile& profile, StudyReport& report) {
   const std::string file = study.trace_path(kNaiveBaseline);
   if (!std::filesystem::exists(file)) return;
@@ -50,7 +50,7 @@ void add_naive(const tuner::Study& study, const tuner::Recommendation& all, cons
   }
 }
 
-/// Empty without a step on one device in the series of the recommendation.
+/// Returns the limit share of a plan. Empty without a step on one device in the series of the recommendation.
 std::optional<LimitShare> share_of(const tuner::RecommendedPlan& plan, const tuner::Recommendation& all,
                                    const std::vector<std::string>& devices, const Profile& profile,
                                    const std::optional<TraceReport>& trace) {

@@ -7,11 +7,11 @@
 
 namespace mptune::reports {
 
-/// All that `tune` and `report` show.
+/// Returns all that `tune` and `report` show.
 [[nodiscard]] StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary& summary,
                                           const tuner::Recommendation& recommendation, const Profile& profile);
 
-/// The report of a study folder. Throws Error where its tuning did not end yet.
+/// Returns the report of a study folder. Throws Error where its tuning did not end yet.
 [[nodiscard]] StudyReport read_study_report(const std::string& folder);
 
 }  // namespace mptune::reports

@@ -18,8 +18,8 @@ struct PaperStage {
   int last_layer = 0;
   int recomputed = 0;  ///< layers
   std::int64_t parameters_bytes = 0;
-  std::int64_t peak_bytes = 0;  ///< of its device that needs most
-  double busy_s = 0;            ///< likewise that computes longest, its sums over replicas included
+  std::int64_t peak_bytes = 0;  ///< of the device that needs most
+  double busy_s = 0;            ///< of the device that computes longest, with its sums over replicas
 };
 
 /// What the sum of the gradients of one stage costs.
@@ -30,7 +30,7 @@ struct GradientSum {
   planner::AllReduceCosts costs;
 };
 
-/// Everything `plan` and `simulate` show of a plan for a topology; plain values.
+/// Everything that `plan` and `simulate` show of a plan for a topology, as plain values.
 struct TopologyReport {
   std::string title;        ///< "resnet50: 512 samples on 64 hosts of 8 devices"
   std::string description;  ///< of the plan
@@ -49,10 +49,10 @@ struct TopologyReport {
   std::vector<std::string> notes;
 };
 
-/// "pipeline of 16 stages, 32 replicas of each, 1f1b, 512 micro-batches of 1"; of other plans what describe() says.
+/// Describes a plan: "pipeline of 16 stages, 32 replicas of each, 1f1b, 512 micro-batches of 1"; other plans as describe() does.
 [[nodiscard]] std::string describe_on_paper(const Plan& plan);
 
-/// The report of one plan. Requires: a valid plan on devices that `cost` prices with a network.
+/// Builds the report of one plan. Requires: a valid plan on devices that `cost` prices with a network.
 [[nodiscard]] TopologyReport build_topology_report(const Candidate& candidate, const CostModel& cost, const planner::Topology& topology);
 
 }  // namespace mptune::reports

@@ -26,7 +26,7 @@ double seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// The step of median length; the whole trace if it names no steps.
+/// Returns the step of median length; the whole trace if it names no steps.
 StepWindow typical_step(const Trace& trace) {
   std::vector<StepWindow> steps = profiler::windows_of(trace);
   if (steps.empty()) return {};
@@ -34,7 +34,7 @@ StepWindow typical_step(const Trace& trace) {
   return steps[(steps.size() - 1) / 2];
 }
 
-/// Recomputation belongs to the backward action it serves.
+/// Recomputation is drawn as part of the backward action that needs it.
 EventKind drawn_as(EventKind kind) {
   return kind == EventKind::recompute ? EventKind::backward : kind;
 }
@@ -68,7 +68,7 @@ std::vector<TimelineBox> boxes_of(const Trace& trace, const StepWindow& window) 
   return boxes;
 }
 
-/// Neighbouring parts of one cause are one span.
+/// Returns the idle spans; neighbouring parts of one cause are one span.
 std::vector<IdleSpan> idle_spans(const Trace& trace, const StepWindow& window) {
   std::vector<IdleSpan> spans;
   const std::vector<std::vector<profiler::IdlePart>> devices = profiler::idle_parts(trace, window);
@@ -140,7 +140,7 @@ std::vector<LinkRow> link_rows(const Trace& trace) {
   return rows;
 }
 
-/// As recorded; the largest memory sample where that is not known.
+/// Returns the peaks as recorded; the largest memory sample where a peak is not known.
 std::vector<std::int64_t> known_peaks(const Trace& trace) {
   std::vector<std::int64_t> peaks(trace.devices.size());
   for (const MemorySample& sample : trace.memory) {
@@ -218,7 +218,7 @@ void add_steps(TraceReport& report, const Trace& trace) {
   put_percents(report);
 }
 
-/// Counted once per device where graphs overlap others.
+/// Returns the busy time of events that count, which is counted once per device where they overlap.
 double busy_seconds(const Trace& trace, const std::function<bool(const Event&)>& counts) {
   std::vector<std::vector<profiler::TimeInterval>> times(trace.devices.size());
   for (const Event& event : trace.events)

@@ -9,7 +9,7 @@ namespace {
 
 using What = Unlike::What;
 
-/// A clock that varies, as some virtual machines show it, differs by less.
+/// Clocks that differ by less count as the same: on some virtual machines the shown clock varies.
 constexpr double kSameClock = 1.05;
 
 std::string names_of(const std::vector<TraceDevice>& devices) {
@@ -26,7 +26,7 @@ std::string number(int value) {
   return value > 0 ? std::to_string(value) : "";
 }
 
-/// Devices of one name that are of another kind: "cuda:0 (NVIDIA A100)".
+/// Adds devices of one name that are of different kinds: "cuda:0 (NVIDIA A100)".
 void add_kinds(std::vector<Unlike>& things, const std::vector<TraceDevice>& a, const std::vector<TraceDevice>& b) {
   for (const TraceDevice& device : a) {
     const auto other = std::ranges::find(b, device.name, &TraceDevice::name);

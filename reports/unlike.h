@@ -19,7 +19,7 @@ struct ComparedWork {
   Machine machine;
 };
 
-/// A thing beside the plan in which A and B differ. Only what is known of both is compared.
+/// A thing besides the plan in which A and B differ. Only what is known of both is compared.
 struct Unlike {
   enum class What { model, model_content, input, batch, devices, device, libtorch, cuda, cpu, cores, clock };
   What what = What::model;
@@ -27,13 +27,13 @@ struct Unlike {
   std::string b;
 };
 
-/// First what makes steps different work, then devices, then the machine.
+/// Returns the differences: first those that make steps different work, then devices, then the machine.
 [[nodiscard]] std::vector<Unlike> unlike_things(const ComparedWork& a, const ComparedWork& b);
 
-/// Whether times of A and B then are those of two machines, or of one with other software.
+/// Returns whether, with this difference, the times of A and B are those of two machines, or of one machine with different software.
 [[nodiscard]] bool is_of_machine(Unlike::What what);
 
-/// "model", "model content", "LibTorch", "highest clock of a core".
+/// Returns the difference in words: "model", "model content", "LibTorch", "highest clock of a core".
 [[nodiscard]] const char* name_of(Unlike::What what);
 
 }  // namespace mptune::reports

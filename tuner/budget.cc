@@ -9,9 +9,9 @@ namespace mptune::tuner {
 namespace {
 
 constexpr int kRoundsOfAnswer = static_cast<int>(kLeastForInterval);
-constexpr double kTimeElsewhere = 1.5;  // checking, searching, a machine that is slower than predicted
-// Of the first one: the least that is measured is two sizes, the second twice the first, with a split and a whole pass and one without
-// gradients each.
+constexpr double kTimeElsewhere = 1.5;  // for checking, searching, and a machine that is slower than predicted
+// In multiples of the first pass: at least two sizes are measured, the second twice the first, each with a split pass, a whole pass and one
+// without gradients.
 constexpr double kPassesOfTheLeast = 7;
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace mptune::tuner {
 namespace {
 
-// A runner-up is a finalist only if its trial took at most this times the fastest: every finalist costs time in every round.
+// A runner-up is a finalist only if its trial took at most this times as long as the fastest: every finalist costs time in every round.
 constexpr double kRunnerUpWithin = 1.05;
 // The second of the plans with several stages is a finalist, too, if its trial was this close: trials have few steps.
 constexpr double kSecondPipelineWithin = 1.10;
@@ -34,7 +34,7 @@ std::vector<const Trial*> measured_by_time(const std::vector<Trial>& trials) {
   return measured;
 }
 
-/// Orders entries by what an answer without them would lack.
+/// Orders entries by how much an answer without them would lack.
 class Importance {
  public:
   Importance(const std::vector<Series::Entry>& entries, const std::vector<const Trial*>& by_time) : entries_(entries) {
@@ -42,17 +42,17 @@ class Importance {
       step_s_.push_back(*measured_step(**std::ranges::find(by_time, plan_key(entry.plan), &Trial::plan_key)));
   }
 
-  /// Next is the fastest of those that are left and that the condition holds for.
+  /// Puts next the fastest of the remaining entries for which the condition holds.
   template <class Condition>
   void next_of_rest(Condition condition) {
     next([&](std::size_t i) { return !has(i) && condition(entries_[i]); });
   }
-  /// Next is the fastest that the condition holds for, unless it came before.
+  /// Puts next the fastest entry for which the condition holds, unless it came before.
   template <class Condition>
   void next_of_all(Condition condition) {
     next([&](std::size_t i) { return condition(entries_[i]); });
   }
-  /// Next are those that are left and whose step is no longer, by time.
+  /// Puts next the remaining entries whose step is at most `step_s`, by time.
   void rest_within(double step_s) {
     for (std::size_t before = entries_.size() + 1; before != order_.size();) {
       before = order_.size();
@@ -60,7 +60,7 @@ class Importance {
     }
   }
   [[nodiscard]] double fastest_s() const { return std::ranges::min(step_s_); }
-  /// Indices of the entries, the most important first.
+  /// Returns the indices of the entries, the most important first.
   [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
 
  private:

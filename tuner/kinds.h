@@ -14,15 +14,16 @@
 
 namespace mptune::tuner {
 
-/// The fastest plan of each kind by the search, or why there is none.
+/// Returns the fastest plan of each kind by the search, or why there is none.
 [[nodiscard]] KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost);
 
-/// Predicted steps for half and twice (at most 8) as many devices like these, by bounded searches. Empty where options restrict the plans.
-/// More devices are left out where these are not all alike.
+/// Returns predicted steps for half and twice (at most 8) as many devices like these, by bounded searches. Empty where options restrict the
+/// plans. Twice as many devices are left out where the devices are not all alike.
 [[nodiscard]] std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile& profile);
 
-/// Which kind of parallelism is best here: a row for each of kParallelisms out of the trials of the final series, else of those before it,
-/// else why there is none; and what follows, a sentence each, the answer first. The row of the recommended plan's kind is that plan.
+/// Says which kind of parallelism is best here. Each of kParallelisms has a row, from the trials of the final series, else from earlier
+/// trials, else with the reason why there is none. The advice that follows has the answer first. The row of the recommended plan's kind has
+/// that plan.
 [[nodiscard]] KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series,
                                            const std::vector<Trial>& all, const KindFacts& facts);
 

@@ -61,7 +61,7 @@ Series last_series_of(const TuningRun& run, const std::vector<Series::Entry>& en
   return series;
 }
 
-/// A series that was cut short has steps but no peaks; those of the plan's own trial are as good.
+/// A series that was cut short has steps but no peaks; the peaks of the plan's own trial are as good.
 void fill_peaks(const TuningState& state, Trial& trial) {
   auto* measured = std::get_if<Measured>(&trial.outcome);
   const Trial* before = finished_trial(state.trials, trial.plan_key);
@@ -83,12 +83,12 @@ void store(TuningRun& run, std::vector<Trial> finals) {
   if (measured) run.study.set_final_series(number);
 }
 
-/// The own trial of a plan takes the place of the last series.
+/// Lets the own trial of a plan take the place of the last series.
 void count_own_trial(TuningRun& run, const Plan& plan) {
   run.study.set_final_series(finished_trial(run.state.trials, plan_key(plan))->series);
 }
 
-/// Notes the finalists that the series had no time for and that may be the fastest, beside those dropped before it.
+/// Notes the finalists that the series had no time for and that may be the fastest, besides those dropped before it.
 void note_late(TuningRun& run, std::vector<Series::Entry> late, double fastest_s, const std::string& dropped) {
   if (!run.study.final_series()) {
     const auto fastest = std::ranges::min_element(late, {}, [&](const Series::Entry& entry) { return own_step_s(run.state, entry.plan); });
@@ -118,7 +118,7 @@ void run_last_series(TuningRun& run) {
   if (entries.empty()) refuse_without_measurement(run);
   const std::string dropped = drop_those_without_time(run, entries);
   run.study.set_not_benchmarked(dropped);
-  // One finalist, and no time to measure it again.
+  // There is one finalist, and no time to measure it again.
   if (entries.size() == 1 && series_s(run.state, entries, 1) > run.left_s()) return count_own_trial(run, entries.front().plan);
   const Series series = last_series_of(run, entries);
   report_progress(run, "final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");

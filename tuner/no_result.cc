@@ -17,7 +17,7 @@ Error nothing_fits(const SearchResult& search) {
           "raise --memory, lower --batch, or give more devices", ExitCode::infeasible};
 }
 
-/// Lowers a time, of which 0 says nothing.
+/// Lowers a time to `step_s`; 0 stands for a time that is not known.
 void lower(double& least_s, double step_s) {
   least_s = least_s == 0 ? step_s : std::min(least_s, step_s);
 }

@@ -22,16 +22,16 @@ class BudgetTooSmall : public Error {
   double enough_s_;
 };
 
-/// `worker_s`: a worker's start as far as is known. Names the predicted step of the fastest plan.
+/// Makes the error, which names the predicted step of the fastest plan. `worker_s`: a worker's start as far as it is known.
 [[nodiscard]] BudgetTooSmall no_time_for_a_trial(const SearchResult& search, const std::vector<NamedPlan>& baselines,
                                                  const Profile& profile, double worker_s);
 
-/// True if the search ended before it had looked at every plan.
+/// Returns true if the search ended before it had looked at every plan.
 [[nodiscard]] bool was_cut_off(const SearchResult& search);
 
-/// Why a run without any measured plan ends: none fits into memory (ExitCode::infeasible), or the last one failed (ExitCode::no_result).
-/// Requires: a trial, or no plan that was found. `keep_failed` may be empty; else it keeps a failed plan and returns the command that shows
-/// what fails.
+/// Returns why a run without any measured plan ends: no plan fits into memory (ExitCode::infeasible), or the last one failed
+/// (ExitCode::no_result). Requires: there is a trial, or no plan was found. `keep_failed` may be empty; else it keeps a failed plan and
+/// returns the command that shows what fails.
 [[nodiscard]] Error no_result(const SearchResult& search, const std::vector<Trial>& trials,
                               const std::function<std::string(const Trial&)>& keep_failed);
 

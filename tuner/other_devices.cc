@@ -12,7 +12,8 @@ constexpr int kMostOtherDevices = 8;
 // Simulated actions that a search for other devices may take: about a second.
 constexpr std::int64_t kOutlookActions = 6'000'000;
 
-// One measured link that stands for those between all pairs of devices; nothing if a link is missing, shared or of another kind.
+// Returns one measured link that stands for the links between all pairs of devices; nothing if a link is missing, shared or of another
+// kind.
 std::optional<LinkCost> common_link(const Profile& profile, const std::vector<int>& devices) {
   std::optional<LinkCost> common;
   for (const int source : devices) {
@@ -31,7 +32,7 @@ std::optional<LinkCost> common_link(const Profile& profile, const std::vector<in
   return common;
 }
 
-// The profile with copies of the first device appended, linked by the common link; nothing if the devices are not alike.
+// Returns the profile with copies of the first device appended, linked by the common link; nothing if the devices are not alike.
 std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpace& space, int count) {
   std::vector<int> listed;
   for (const std::string& name : space.devices) {
@@ -87,7 +88,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
     if (result.ranked.empty()) return std::nullopt;
     return OtherDevices{count, planner::parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
   } catch (const Error&) {
-    return std::nullopt;  // the options allow no plan with so many devices
+    return std::nullopt;  // the options allow no plan with this many devices
   }
 }
 

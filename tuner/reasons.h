@@ -12,16 +12,17 @@
 #include "tuner/study/no_plan.h"
 #include "tuner/trial/trial.h"
 
-/// What a recommendation says, as facts with numbers. Made where they are decided, worded by reports/render/recommendation_text.h.
+/// What a recommendation says, as facts with numbers. The facts are made where they are decided, and worded by
+/// reports/render/recommendation_text.h.
 namespace mptune::tuner {
 
 // ---- why a plan is recommended ----
 struct OnlyFinalist {};
 struct FastestOf {
-  int plans = 0;  ///< benchmarked interleaved
+  int plans = 0;  ///< number of plans benchmarked interleaved
 };
 enum class TieBreak { less_memory, fewer_copies, familiar, smaller_prediction };
-/// As fast as the fastest plan within what was measured; chosen for something else.
+/// The plan is as fast as the fastest plan within what was measured, and was chosen for something else.
 struct AsFastAs {
   Plan fastest;
   TieBreak by = TieBreak::less_memory;
@@ -30,7 +31,7 @@ struct FastestPipeline {};
 struct FastestInHalfMemory {};
 struct OverBaseline {
   std::string baseline;
-  Speedup speedup;  ///< of the plan over it
+  Speedup speedup;  ///< of the plan over the baseline
 };
 struct PredictedAndMeasured {
   double predicted_s = 0;
@@ -43,11 +44,11 @@ using Reason =
     std::variant<OnlyFinalist, FastestOf, AsFastAs, FastestPipeline, FastestInHalfMemory, OverBaseline, PredictedAndMeasured, LongestStage>;
 
 // ---- what follows from the measurements ----
-/// A plan beside the recommended one.
+/// A plan compared with the recommended one.
 struct PlanBeside {
   Plan plan;
   double time_ratio = 1;    ///< its step over the recommended one
-  double memory_ratio = 0;  ///< its largest peak likewise; 0: not known
+  double memory_ratio = 0;  ///< its largest peak over that of the recommended one; 0: not known
 };
 struct OnlyPlanMeasured {
   Plan plan;
@@ -55,17 +56,17 @@ struct OnlyPlanMeasured {
 struct FastestHere {
   std::string name;  ///< of the baseline, or "candidate"
   Plan plan;
-  bool any_pipeline = false;             ///< one was measured
-  std::optional<PlanBeside> pipeline{};  ///< the best, where that is another plan
+  bool any_pipeline = false;             ///< a pipeline was measured
+  std::optional<PlanBeside> pipeline{};  ///< the best pipeline, where that is another plan
   bool all_measured = true;              ///< false: a baseline or a plan that may be faster has no measurement
 };
 struct BestInHalfMemory {
   PlanBeside plan;
 };
 struct NothingBeatsBaselines {
-  bool all_measured = true;  ///< every baseline was
+  bool all_measured = true;  ///< every baseline was measured
 };
-/// Other plans of the final series whose steps are as long.
+/// Other plans of the final series whose steps are as long as the recommended plan's.
 struct AsFastAsOthers {
   std::vector<std::string> plans;  ///< names of baselines, descriptions of others
   double within = 0;               ///< share of the step by which they may differ, with 95 % confidence
@@ -73,7 +74,7 @@ struct AsFastAsOthers {
 /// Options restrict the search, not the baselines.
 struct AskedFor {
   std::string options;  ///< "--stages 2 --recompute all"
-  Plan plan;            ///< the fastest that they allow
+  Plan plan;            ///< the fastest plan that they allow
 };
 using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines, AsFastAsOthers, AskedFor>;
 
@@ -91,13 +92,13 @@ struct Undecided {
   Plan rival;
 };
 struct NoTimeToMeasure {
-  std::string plans;  ///< descriptions
+  std::string plans;  ///< their descriptions
 };
 struct NoTraceOf {
   std::string name;    ///< of the plan
   std::string failed;  ///< what went wrong; empty: the budget is spent
 };
-/// Baselines of which no trial was measured.
+/// Baselines without a measured trial.
 struct BaselinesFailed {
   std::vector<std::string> names;
   Outcome cause;
@@ -113,7 +114,7 @@ struct FinalistsFailed {
 /// Candidates that failed and were predicted to be faster than the recommended plan.
 struct FasterPlansFailed {
   int plans = 0;
-  double time_ratio = 1;  ///< least predicted step of them over that of the recommended plan
+  double time_ratio = 1;  ///< shortest predicted step of these plans over that of the recommended plan
   Outcome cause;
 };
 /// The final series was disturbed.
@@ -125,7 +126,7 @@ struct StepsInTwoModes {
   Plan plan;
   TwoModes modes;
 };
-/// Training by the recommended plan is not that of one device.
+/// Training by the recommended plan computes something else than training on one device.
 struct TrainsOtherwise {
   planner::ChangedNumerics numerics;
 };
@@ -136,7 +137,7 @@ using Warning = std::variant<PredictionOff, NoisySeries, StepsInTwoModes, FewRou
 struct TrialFailed {
   Outcome outcome;
 };
-/// In the final series, after a trial of its own that was measured.
+/// The plan failed in the final series, after a trial of its own was measured.
 struct FailedInFinal {
   Outcome outcome;
 };
@@ -144,25 +145,25 @@ struct NotTried {};
 struct NotInFinal {};
 /// Why a plan or a kind has no measurement in the last series; monostate: it has one.
 using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotInFinal, FailedInFinal>;
-/// How its trial ended, where that is why; else null.
+/// Returns how the plan's trial ended, where that is the reason; else null.
 [[nodiscard]] const Outcome* failure_in(const WhyNot& why);
 
-/// Which kind is fastest, which cannot be told from it, and which is next.
+/// Which kind is fastest, which kinds cannot be told from it, and which is next.
 struct FastestKind {
   planner::Parallelism kind = planner::Parallelism::one_device;
   bool alone = false;          ///< nothing else was measured
-  double over_one_device = 0;  ///< speed-up; 0: not measured, one device itself, or not told from it
+  double over_one_device = 0;  ///< speed-up; 0: not measured, one device itself, or not to be told from it
   std::vector<planner::Parallelism> alike{};
   std::vector<planner::Parallelism> unknown{};  ///< measured in too few rounds to be compared
   std::optional<planner::Parallelism> next{};
-  double next_time_ratio = 1;  ///< its step over the fastest one's
+  double next_time_ratio = 1;  ///< its step over the fastest kind's
   bool all_measured = true;    ///< false: all trials of a kind failed, for another cause than lack of memory
 };
 /// The kind whose fullest device needs least memory.
 struct LeanestKind {
   planner::Parallelism kind = planner::Parallelism::one_device;
-  double saved = 0;       ///< share of the fastest kind's
-  double time_ratio = 1;  ///< its step over the fastest one's
+  double saved = 0;       ///< share of the fastest kind's memory that it saves
+  double time_ratio = 1;  ///< its step over the fastest kind's
 };
 struct KindsTooLarge {
   std::vector<planner::Parallelism> kinds;
@@ -172,7 +173,7 @@ struct Outlook {
   struct Row {
     int devices = 0;
     planner::Parallelism kind = planner::Parallelism::one_device;
-    double time_ratio = 1;  ///< over the fastest predicted one here
+    double time_ratio = 1;  ///< over the fastest predicted step here
   };
   std::vector<Row> rows;
 };

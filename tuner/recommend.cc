@@ -28,7 +28,7 @@ struct Finalist {
   [[nodiscard]] bool is_baseline() const { return trial->name != kCandidateName; }
 };
 
-// Copies between devices in a step: activations, gradients, and sums over replicas.
+// Returns the number of copies between devices in a step: activations, gradients, and sums over replicas.
 int count_copies(const Plan& plan) {
   int copies = 0;
   for (const Stage& stage : plan.stages) copies += 2 * (static_cast<int>(stage.devices.size()) - 1);
@@ -55,12 +55,12 @@ Speedup speedup(const Finalist& baseline, const Finalist& candidate) {
   return paired_speedup(baseline.measured->step_s, candidate.measured->step_s);
 }
 
-/// Of the recommended plan over a baseline.
+/// Returns the speed-up of the recommended plan over a baseline.
 Speedup speedup_of_choice(const Finalist& baseline, const Finalist& chosen) {
   return paired_speedup(baseline.measured->step_s, chosen.measured->step_s, kConfidenceOfChoice);
 }
 
-// Not measurably slower than the fastest, and at most 2 % slower by the estimate.
+// Returns true if a plan is not measurably slower than the fastest, and at most 2 % slower by the estimate.
 bool ties(const Finalist& fastest, const Finalist& other) {
   const Speedup behind = speedup(other, fastest);
   if (behind.verdict == Verdict::same) return true;
@@ -81,7 +81,7 @@ bool preferred(const Finalist& a, const Finalist& b) {
   return predicted_step(a) < predicted_step(b);
 }
 
-/// `among` is ordered by time and not empty. Appends why the choice is not simply the fastest.
+/// Chooses a plan, and appends why it is not simply the fastest. `among` is ordered by time and not empty.
 Finalist choose(const std::vector<Finalist>& among, std::vector<Reason>& reasons) {
   const Finalist& fastest = among.front();
   Finalist chosen = fastest;
@@ -146,10 +146,10 @@ struct Choice {
 };
 
 struct Compared {
-  bool several = true;        ///< plans
-  bool any_pipeline = false;  ///< that the final series left out, as its own trial was far behind
-  bool all_baselines = true;  ///< were measured
-  bool all_plans = true;      ///< that may be faster were measured
+  bool several = true;        ///< several plans were measured
+  bool any_pipeline = false;  ///< the final series left out a measured pipeline, as its own trial was far slower
+  bool all_baselines = true;  ///< all baselines were measured
+  bool all_plans = true;      ///< all plans that may be faster were measured
 };
 
 std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const Compared& compared) {
@@ -175,7 +175,7 @@ bool any_pipeline_far_behind(const Unmeasured& unmeasured, double step_s) {
   });
 }
 
-/// Plans that may still be more than 5 % faster than the recommended one.
+/// Returns plans that may still be more than 5 % faster than the recommended one.
 std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
@@ -187,7 +187,7 @@ std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, c
   });
 }
 
-/// Plans whose steps are as long as the recommended one's within 5 %, with 95 % confidence.
+/// Returns plans whose steps are as long as the recommended plan's within 5 %, with 95 % confidence.
 AsFastAsOthers equivalents_of(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   AsFastAsOthers alike{.plans = {}, .within = kAtStake};
   for (const Finalist& other : finalists) {
@@ -199,8 +199,8 @@ AsFastAsOthers equivalents_of(const std::vector<Finalist>& finalists, const Fina
   return alike;
 }
 
-/// Whether more rounds might tell a plan from the recommended one. One that left the series early for lack of time is no rival if it was
-/// far behind in each of its rounds.
+/// Returns whether more rounds might tell a plan from the recommended one. A plan that left the series early for lack of time is no rival
+/// if it was far slower in each of its rounds.
 bool any_unclear(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   const int rounds = static_cast<int>(recommended.measured->step_s.size());
   return std::ranges::any_of(finalists, [&](const Finalist& other) {

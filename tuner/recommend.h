@@ -13,8 +13,9 @@
 
 namespace mptune::tuner {
 
-/// Of the interval of a speed-up of the recommended plan (see paired_speedup): the fastest of several plans was lucky more often than one
-/// plan is. So of equal plans fewer than 5 % are called faster than the best baseline (equal_plans_test.cc).
+/// The confidence of the interval of a speed-up of the recommended plan (see paired_speedup). It is high because the fastest of several
+/// plans was lucky more often than one plan is. So of equal plans fewer than 5 % are called faster than the best baseline
+/// (equal_plans_test.cc).
 inline constexpr double kConfidenceOfChoice = 0.975;
 
 /// A plan with its evidence.
@@ -35,21 +36,21 @@ struct BaselineResult {
   double step_s = 0;
   std::optional<Interval> step_ci95_s;
   std::vector<std::int64_t> peak_bytes;
-  Speedup speedup;  ///< of the recommendation over it
+  Speedup speedup;  ///< of the recommended plan over the baseline
 };
 
 /// What one kind of parallelism came to.
 struct KindResult {
   planner::Parallelism kind = planner::Parallelism::one_device;
-  std::optional<Trial> trial;  ///< its best measured plan; the rest says nothing without it
+  std::optional<Trial> trial;  ///< of its best measured plan; the rest says nothing without it
   bool best = false;           ///< the recommended plan's kind
   double step_s = 0;
   std::optional<Interval> step_ci95_s;
   std::vector<std::int64_t> peak_bytes;    ///< per device of its plan
-  std::optional<Speedup> over_one_device;  ///< of it over one device, where the last series has both
-  std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
-  WhyNot why_not;                          ///< why it is not in the last series
-  std::string description;                 ///< of its plan, measured or predicted; "" without one
+  std::optional<Speedup> over_one_device;  ///< of this kind over one device, where the last series has both
+  std::optional<Speedup> over_best;        ///< of this kind over the recommended plan, where the last series has both
+  WhyNot why_not;                          ///< why the kind is not in the last series
+  std::string description;                 ///< of its plan, measured or predicted; "" without a plan
   double predicted_step_s = 0;             ///< of that plan; 0: no plan
 };
 
@@ -60,32 +61,33 @@ struct KindComparison {
 };
 
 struct Recommendation {
-  RecommendedPlan recommended;  ///< the fastest that fits, whatever its kind
+  RecommendedPlan recommended;  ///< the fastest plan that fits, whatever its kind
   std::optional<RecommendedPlan> best_pipeline;
   std::optional<RecommendedPlan> best_half_memory;  ///< fastest whose largest peak is at most half of the un-pipelined model's
   std::vector<BaselineResult> baselines;            ///< measured in the last series
-  Unmeasured unmeasured;                            ///< baselines that were not, and failed candidates
+  Unmeasured unmeasured;                            ///< baselines that were not measured, and failed candidates
   KindComparison kinds;                             ///< filled by compare_kinds
   std::vector<PlanAdvice> advice;
   std::vector<Warning> warnings;
   bool decided = true;  ///< false: at the end of the budget another finalist may still be more than 5 % faster
 };
 
-/// Chooses from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.
-/// Ties (verdict SAME or AMBIGUOUS) go to less memory, then fewer copies. Says so when the un-pipelined model is fastest.
-/// `not_benchmarked`: descriptions of rivals that the series had no time for; with any, nothing is decided.
-/// `unmeasured`: plans that it is not compared with; with any, the recommended plan is called the fastest only of those that were measured.
+/// Chooses a plan from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.
+/// Ties (verdict SAME or AMBIGUOUS) go to less memory, then fewer copies. The recommendation says so when the un-pipelined model is
+/// fastest. `not_benchmarked`: descriptions of rivals that the series had no time for; if there are any, nothing is decided.
+/// `unmeasured`: plans that it is not compared with; if there are any, the recommended plan is called the fastest only of those that were
+/// measured.
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
                                                       const std::string& not_benchmarked = {}, Unmeasured unmeasured = {});
 
-/// The baselines that the recommended plan is compared with in words, never the plan itself and none twice: the fastest un-pipelined run,
-/// which is what a user has without mptune, one device, and the fastest of all.
+/// Returns the baselines that the recommended plan is compared with in words, never the plan itself and none twice: the fastest
+/// un-pipelined run, which is what a user has without mptune, one device, and the fastest of all.
 [[nodiscard]] std::vector<const BaselineResult*> leading_baselines(const Recommendation& recommendation);
 
-/// Adds that baselines are measured whatever the `asked` options are; "" are none.
+/// Adds that baselines are measured whatever the `asked` options are; "" for no options.
 void say_what_was_asked(Recommendation& recommendation, const std::string& asked);
 
-/// Adds a warning where training by the recommended plan is not that of one device.
+/// Adds a warning where training by the recommended plan computes something else than training on one device.
 void warn_of_changes(Recommendation& recommendation, const std::vector<ProfileLayer>& layers);
 
 }  // namespace mptune::tuner

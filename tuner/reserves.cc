@@ -9,13 +9,13 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr double kTraceShare = 0.15;  // of the budget, at most
+constexpr double kTraceShare = 0.15;  // the most that traces may take of the budget
 constexpr double kTraceMargin = 1.25;
 constexpr int kRoundsAfterCandidate = 12;
 constexpr int kRoundsAfterFirstOfKind = static_cast<int>(kLeastForInterval);
 constexpr std::size_t kLeading = 3;
 
-/// What the last series takes for a verdict on the plans so far that the answer leads with.
+/// Returns what the last series takes for a verdict on the plans so far that the answer leads with.
 double leading_series_s(const TuningState& state) {
   std::vector<Series::Entry> entries = finalists_so_far(state);
   while (entries.size() > kLeading) static_cast<void>(take_least_important(entries));

@@ -25,7 +25,7 @@ Error incomplete(const Study& study) {
   return {"this study has no result yet", study.folder(), "go on with `" + resume_command(study.folder()) + "`", ExitCode::no_result};
 }
 
-/// Studies of earlier versions do not list the baselines: those that were tried are known by their trials.
+/// Studies of earlier versions do not list the baselines; the baselines that were tried are known by their trials.
 std::vector<PlannedBaseline> known_baselines(const StudySummary& summary, const std::vector<Trial>& trials) {
   if (!summary.baselines.empty()) return summary.baselines;
   std::vector<PlannedBaseline> tried;

@@ -6,13 +6,13 @@
 
 namespace mptune::tuner {
 
-/// Throws Error where the study has none: its tuning did not end yet.
+/// Returns the study's summary. Throws Error where it has none, because its tuning did not end yet.
 [[nodiscard]] StudySummary summary_of(const Study& study);
 
-/// The profile that the study's plans were searched with. Throws Error where the study has none.
+/// Returns the profile that the study's plans were searched with. Throws Error where the study has none.
 [[nodiscard]] Profile profile_of(const Study& study);
 
-/// The recommendation again, from the stored trials of the final series. Throws Error where nothing was measured.
+/// Makes the recommendation again, from the stored trials of the final series. Throws Error where nothing was measured.
 [[nodiscard]] Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile);
 
 }  // namespace mptune::tuner

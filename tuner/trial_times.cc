@@ -9,10 +9,11 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
+constexpr double kTrialSeconds = 1;  // time of the timed steps, within the bounds of rounds
 constexpr int kLeastRounds = 2;
 constexpr int kMostRounds = 10;
-constexpr int kRecordSteps = 12;  // warm-up, unrecorded and recorded
+constexpr std::size_t kLastTrials = 3;
+constexpr int kRecordSteps = 12;  // warm-up, unrecorded and recorded steps
 // Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
 constexpr double kBuildShare = 0.5;
 
@@ -31,8 +32,17 @@ void TrialTimes::note(const Trial& trial, double took_s) {
   const auto step_s = measured_step(trial);
   if (!step_s) return;  // a plan that crashed or hung says nothing about start-up time
   const double steps = *step_s * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
-  worker_s_ += std::max(0.0, took_s - steps);
+  const double worker_s = std::max(0.0, took_s - steps);
+  worker_s_ += worker_s;
   ++trials_;
+  last_worker_s_.push_back(worker_s);
+  if (last_worker_s_.size() > kLastTrials) last_worker_s_.pop_front();
+}
+
+double TrialTimes::worker_s() const {
+  if (trials_ == 0) return first_worker_s_;
+  const double last_s = std::accumulate(last_worker_s_.begin(), last_worker_s_.end(), 0.0);
+  return std::max(worker_s_ / trials_, last_s / static_cast<double>(last_worker_s_.size()));
 }
 
 double TrialTimes::trial_s(double step_s) const {

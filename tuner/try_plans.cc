@@ -40,7 +40,7 @@ Series series_of_one(const std::string& name, const Plan& plan, const std::optio
   return series;
 }
 
-/// Null where the budget ended before the first timed step.
+/// Runs the trial of a plan. Returns null where the budget ended before the first timed step.
 const Trial* try_plan(TuningRun& run, const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction,
                       double budget_s) {
   if (interrupt_flag().load() != 0) throw_interrupted(run);
@@ -78,7 +78,8 @@ void learn(const TuningState& state, Exploration& exploration) {
   exploration.search.predict_again([&learnt = *exploration.learnt](const Plan& plan) { return prediction_of(plan, learnt); });
 }
 
-/// Once no known plan can win: the plans that the corrected simulator finds. False where it is not corrected or was asked before.
+/// Adds the plans that the corrected simulator finds, once no known plan can win. Returns false where it is not corrected or was asked
+/// before.
 bool search_again(const TuningRun& run, Exploration& exploration) {
   if (!exploration.learnt || exploration.searched_again || run.left_s() <= 0) return false;
   exploration.searched_again = true;
@@ -92,7 +93,7 @@ std::optional<Candidate> next_candidate(const TuningRun& run, Exploration& explo
   return candidate;
 }
 
-/// Null where there is no time for it.
+/// Tries a candidate. Returns null where there is no time for it.
 const Trial* try_candidate(TuningRun& run, const Candidate& candidate) {
   const TuningState& state = run.state;
   const auto prediction = prediction_of(candidate.plan, state.profile);
@@ -109,7 +110,7 @@ const Trial* try_candidate(TuningRun& run, const Candidate& candidate) {
 void try_baselines(TuningRun& run) {
   const TuningState& state = run.state;
   for (const NamedPlan* baseline : baselines_to_try(state, run.left_s())) {
-    if (is_settled(state, baseline->plan)) continue;  // as another baseline
+    if (is_settled(state, baseline->plan)) continue;  // it was tried as another baseline
     const auto prediction = prediction_of(baseline->plan, state.profile);
     const double expected_s = expected_step_s(state, prediction);
     if (run.left_s() <= 0) break;
@@ -129,7 +130,7 @@ void explore(TuningRun& run) {
     if (!state.retry.contains(trial.plan_key) || !worth_retrying(trial.outcome)) exploration.search.observe(trial);
   learn(state, exploration);
   std::string reason = "the budget for trials is spent";
-  int killed = 0;  // trials in a row
+  int killed = 0;  // number of killed trials in a row
   while (true) {
     const auto candidate = next_candidate(run, exploration);
     if (!candidate) {

@@ -21,7 +21,7 @@
 namespace mptune::tuner {
 namespace {
 
-/// Ends a run whose budget is spent before its next phase, rather than to exceed it by the whole of that phase.
+/// Ends a run whose budget is spent before its next phase, rather than exceed it by the whole of that phase.
 void require_time(const TuningRun& run, const std::string& phase) {
   if (run.left_s() > 0 || !run.study.trials().empty()) return;
   throw BudgetTooSmall("the budget was spent before the " + phase, 0);
@@ -47,7 +47,7 @@ SearchSpace space_for(const TuneOptions& options, const Profile& profile) {
   return space;
 }
 
-/// The plan that was asked for is the fastest of those that the options allow: by the trials so far, where there are any.
+/// Makes the plan that was asked for the fastest of those that the options allow, by the trials so far where there are any.
 void choose_asked(TuningState& state) {
   const auto asked = std::ranges::find(state.baselines, kAskedBaseline, &NamedPlan::name);
   if (asked == state.baselines.end()) return;
@@ -57,13 +57,13 @@ void choose_asked(TuningState& state) {
 std::vector<NamedPlan> baselines_of(const TuneOptions& options, const TuningState& state) {
   auto baselines = baseline_plans(state.space, static_cast<int>(state.profile.layers.size()), state.profile.precision);
   if (options.current) baselines.insert(baselines.begin(), {kCurrentBaseline, *options.current});
-  // Baselines do what they do, whatever plans the options allow: the fastest of these is measured beside them.
+  // Baselines stay the same, whatever plans the options allow; the fastest allowed plan is measured besides them.
   if (!options.asked.empty() && !state.search.ranked.empty())
     baselines.insert(baselines.begin(), {kAskedBaseline, state.search.ranked.front().plan});
   return baselines;
 }
 
-/// All that is known before the first trial of this run.
+/// Finds out all that is known before the first trial of this run.
 void prepare(TuningRun& run) {
   TuningState& state = run.state;
   check_model(run);

@@ -11,7 +11,7 @@
 
 namespace mptune::tuner {
 
-/// A run of `tune`: what it was given, when it began, and what it knows. Its phases are functions that take it. Does not own what it was
+/// A run of `tune`: what it was given, when it began, and what it knows. Its phases are functions that take it. It does not own what it was
 /// given.
 struct TuningRun {
   const TuneOptions& options;
@@ -26,15 +26,15 @@ struct TuningRun {
 
 void report_progress(const TuningRun& run, const std::string& what);
 
-/// The space of the run, whose search ends with the time of the phase, which begins now. `run` must outlive it.
+/// Returns the space of the run, with a search that ends with the time of the phase, which begins now. `run` must outlive it.
 [[nodiscard]] SearchSpace space_in_time(const TuningRun& run, Phase phase);
-/// The best plans by a profile that a search finds in the time of the phase.
+/// Returns the best plans by a profile that a search finds in the time of the phase.
 [[nodiscard]] SearchResult search_in_time(const TuningRun& run, Phase phase, const Profile& profile);
 
-/// What is left for traces; 0 where none are made.
+/// Returns the time kept for traces; 0 where none are made.
 [[nodiscard]] double reserve_for_traces_s(const TuningRun& run);
 
-/// True if the end of the budget cut the trial short. Throws Error (interrupted) where the user did.
+/// Returns true if the end of the budget cut the trial short. Throws Error (interrupted) where the user did.
 [[nodiscard]] bool had_no_time(const TuningRun& run, const Trial& trial);
 [[noreturn]] void throw_interrupted(const TuningRun& run);
 

@@ -9,7 +9,7 @@
 namespace mptune::tuner {
 namespace {
 
-/// How many times the predicted step the plans of this run took, where other programs load the machine; at least 1.
+/// Returns how many times the predicted step the plans of this run took, where other programs load the machine; at least 1.
 double slowdown(const TuningState& state) {
   std::vector<double> ratios;
   for (std::size_t i = state.earlier; i < state.trials.size(); ++i) {
@@ -42,7 +42,7 @@ double expected_step_s(const TuningState& state, const std::optional<Prediction>
 }
 
 std::vector<const NamedPlan*> baselines_to_try(const TuningState& state, double left_s) {
-  std::vector<std::pair<double, const NamedPlan*>> open;  // with their steps
+  std::vector<std::pair<double, const NamedPlan*>> open;  // baselines with their expected steps
   double all_s = 0;
   for (const NamedPlan& baseline : state.baselines) {
     if (is_settled(state, baseline.plan)) continue;

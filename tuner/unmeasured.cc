@@ -12,7 +12,7 @@ namespace {
 
 struct History {
   const Trial* last = nullptr;
-  std::optional<double> measured_s;  ///< of the last measured trial
+  std::optional<double> measured_s;  ///< step of the last measured trial
 };
 
 History history_of(const std::string& key, const std::vector<Trial>& all) {
@@ -45,7 +45,7 @@ UnmeasuredPlan unmeasured_plan(const std::string& name, const std::string& key, 
   return plan;
 }
 
-/// What two outcomes have in common; empty where their causes differ.
+/// Returns what two outcomes have in common; empty where their causes differ.
 std::optional<Outcome> common_cause(const Outcome& a, const Outcome& b) {
   if (a == b) return a;
   if (a.index() != b.index()) return std::nullopt;
@@ -68,7 +68,7 @@ std::vector<UnmeasuredPlan> selected(const std::vector<UnmeasuredPlan>& plans, C
   return kept;
 }
 
-/// Baselines by name, candidates by what they are.
+/// Names baselines by their names, and candidates by their descriptions.
 std::vector<std::string> names_of(const std::vector<UnmeasuredPlan>& plans) {
   std::vector<std::string> names;
   for (const UnmeasuredPlan& plan : plans) names.push_back(plan.name == kCandidateName ? plan.description : plan.name);

@@ -18,17 +18,18 @@ struct UnmeasuredPlan {
   std::optional<Plan> plan;  ///< empty: never tried
   std::string description;
   double predicted_step_s = 0;    ///< 0: not predicted
-  std::optional<double> alone_s;  ///< step of its own trial, where that was measured
+  std::optional<double> alone_s;  ///< step of its own trial, where that trial was measured
   WhyNot why;
 };
 
 /// What a recommendation could not compare.
 struct Unmeasured {
   std::vector<UnmeasuredPlan> baselines;
-  std::vector<UnmeasuredPlan> candidates;  ///< whose last trial failed
+  std::vector<UnmeasuredPlan> candidates;  ///< candidates whose last trial failed
 };
 
-/// Baselines without a measurement in `final_series`, and candidates whose last trial of `all` failed. `all` is in the order of the trials.
+/// Returns baselines without a measurement in `final_series`, and candidates whose last trial of `all` failed. `all` is in the order of the
+/// trials.
 [[nodiscard]] Unmeasured unmeasured_plans(const std::vector<Trial>& final_series, const std::vector<Trial>& all,
                                           const std::vector<PlannedBaseline>& baselines);
 
@@ -37,11 +38,11 @@ struct FailedAlike {
   Outcome cause;  ///< sizes and reasons in which the plans differ are left out
   std::vector<UnmeasuredPlan> plans;
 };
-/// The failed ones of `plans` by cause, in the order of their first plans.
+/// Returns the failed ones of `plans` by cause; causes are in the order of their first plans.
 [[nodiscard]] std::vector<FailedAlike> by_cause(const std::vector<UnmeasuredPlan>& plans);
 
-/// A warning per cause: baselines and finalists that failed, baselines without a trial, and candidates predicted to take less than
-/// `predicted_step_s` that failed (0: none).
+/// Returns a warning per cause: for baselines and finalists that failed, baselines without a trial, and failed candidates that were
+/// predicted to take less than `predicted_step_s` (0: none).
 [[nodiscard]] std::vector<Warning> warnings_of(const Unmeasured& unmeasured, double predicted_step_s);
 
 }  // namespace mptune::tuner

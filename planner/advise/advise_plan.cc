@@ -38,7 +38,7 @@ class Changes {
     if (change) list_.add({cause, "", change->stage, step_s_ - change->step_s, 0, change->remedy}, step_s_);
   }
 
-  // The same plan with its schedule made anew; nothing where the schedule has no generator or can't be made.
+  // Returns the plan with its schedule made anew; nullopt where the schedule has no generator or can't be made.
   [[nodiscard]] std::optional<Plan> remade(Plan plan) const {
     try {
       schedule_plan(plan, plan.schedule, cost_);

@@ -29,7 +29,7 @@ class Replays {
     }
   }
 
-  // Mean end of the steps with every work's duration taken from a level.
+  // Returns the mean end of the steps with every work's duration taken from a level.
   [[nodiscard]] double mean_end(const std::function<profiler::Typical(const profiler::Work&)>& level_of) const {
     Nanoseconds sum{0};
     for (std::size_t s = 0; s < steps_.size(); ++s) sum += end_of(s, level_of);

@@ -15,12 +15,12 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostKinds = 3;     // at once
-constexpr int kMostDevices = 64;  // that are counted
+constexpr int kMostKinds = 3;     // kinds of change at once
+constexpr int kMostDevices = 64;  // devices that are counted
 
 using Kinds = std::vector<FitKind>;
 
-/// Subsets of so many kinds, each in the order in which they are made.
+/// Returns the subsets of `count` kinds, each in the order in which they are made.
 std::vector<Kinds> kinds_at_once(int count) {
   std::vector<Kinds> sets;
   for (unsigned set = 1; set < 1u << kFitKinds.size(); ++set) {
@@ -59,7 +59,8 @@ class Fitter {
     return excess_of(plan, cost_.peak_bytes(plan), question_.devices, question_.memory_bytes);
   }
 
-  /// The change that makes the plan fit with the least of kinds[at], then the least of the next, and is fastest of equal ones.
+  /// Returns the change that makes the plan fit with the least of kinds[at], then the least of the next kind, and is fastest among equal
+  /// ones.
   std::optional<FittingChange> smallest(const Plan& plan, const Kinds& kinds, std::size_t at, const std::vector<FieldValue>& options) {
     if (at == kinds.size()) return fitting(plan, static_cast<int>(kinds.size()), options);
     std::optional<FittingChange> best;
@@ -101,7 +102,7 @@ class Fitter {
     return std::nullopt;
   }
 
-  /// Caps under which the plan fits, for all devices that plans may use.
+  /// Returns caps under which the plan fits, for all devices that plans may use.
   [[nodiscard]] FieldValue caps_for(const Plan& plan) const {
     const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
     std::vector<std::int64_t> of_devices(question_.devices.size(), 0);

@@ -28,7 +28,7 @@ FieldValue virtual_stages_value(const Plan& plan) {
   return {Field::virtual_stages, std::to_string(std::max<std::size_t>(1, plan.stages.size() / plan.devices.size()))};
 }
 
-/// What a plan has of stages that `space` restricts: cuts and replicas that say otherwise are left out.
+/// Returns what a plan has of the stages that `space` restricts. Cuts and replicas that say otherwise are left out.
 Values stages_values(const Plan& plan, const SearchSpace& space) {
   Values values;
   if (!space.cuts.empty()) values.push_back({Field::cuts, ""});
@@ -45,7 +45,7 @@ Values stages_values(const Plan& plan, const SearchSpace& space) {
   return values;
 }
 
-/// Layers can't be stated: the search picks them where nobody says what to recompute.
+/// Layers can't be stated. The search picks them where users do not say what to recompute.
 FieldValue searched_recompute(const Plan& plan) {
   const bool layers = std::ranges::any_of(plan.stages, [](const Stage& s) { return s.recompute.mode == Recompute::Mode::some; });
   return layers ? FieldValue{Field::recompute, ""} : recompute_value(plan);
@@ -77,7 +77,7 @@ std::vector<Restriction> restrictions_of(const SearchSpace& space) {
            [](const Plan& plan) { return Values{searched_recompute(plan)}; }}};
 }
 
-/// The un-pipelined step: what a question about devices begins with.
+/// Returns the un-pipelined step, with which a question about devices begins.
 Plan one_stage(const SearchSpace& space, const CostModel& cost) {
   PlanOptions options;
   options.devices = {space.devices.front()};
@@ -135,24 +135,24 @@ class ChoicesThatFit {
     const Plan& plan = found.ranked.front().plan;
     Values options;
     for (const Restriction* restriction : released) options = with_values(std::move(options), restriction->values(plan));
-    // Stages left out take their cuts along.
+    // Where stages are left out, their cuts are left out, too.
     const auto restates_cuts = [](const FieldValue& value) { return value.field == Field::cuts && !value.value.empty(); };
     if (released.size() > 1) std::erase_if(options, restates_cuts);
     add_change(std::move(options), static_cast<int>(released.size()));
   }
 
-  /// If a search with the options finds a plan.
+  /// Adds the change if a search with the options finds a plan.
   bool add_change(Values options, int changes) {
     SearchResult found = search_with_(options);
     if (found.ranked.empty()) return false;
     Candidate& best = found.ranked.front();
     const auto same = [&](const FittingChange& change) { return change.plan == best.plan; };
-    if (std::ranges::any_of(answer_.changes, same)) return true;  // it is enough to leave less out
+    if (std::ranges::any_of(answer_.changes, same)) return true;  // it is enough to leave out less
     answer_.changes.push_back({std::move(options), changes, std::move(best.plan), std::move(best.prediction)});
     return true;
   }
 
-  /// Halves and their halves. The smallest first: where that does not fit, none does.
+  /// Tries halves and their halves, the smallest first: where that does not fit, none does.
   void add_smaller_batch() {
     int least = std::max(space_.samples.least, space_.replicas.empty() ? 1 : std::ranges::max(space_.replicas));
     if (!space_.microbatch_counts.empty()) least = std::max(least, std::ranges::max(space_.microbatch_counts));
@@ -166,7 +166,7 @@ class ChoicesThatFit {
 
   static FieldValue batch_value(int batch) { return {Field::batch, std::to_string(batch)}; }
 
-  /// All by as many bytes: first by what the nearest plan is over, or an eighth of a cap where that is not known.
+  /// Raises all caps by equally many bytes: first by the excess of the nearest plan, or an eighth of a cap where that is not known.
   void raise_caps() {
     if (std::ranges::none_of(space_.memory_bytes, [](std::int64_t cap) { return cap > 0; })) return;
     std::int64_t more = answer_.excess.bytes > 0 ? answer_.excess.bytes : std::ranges::max(space_.memory_bytes) / 8;
@@ -183,7 +183,7 @@ class ChoicesThatFit {
     }
   }
 
-  /// Where files name no devices, --stages asks for them. Else they have to be there first.
+  /// Where files name no devices, --stages asks for them. Else the devices have to be there first.
   void add_devices() {
     const CostModel cost(profile_, space_.variants.empty() ? ExecutionVariant{} : space_.variants.front());
     DevicesNeeded needed = devices_needed(one_stage(space_, cost), answer_.excess.device, answer_.excess.cap_bytes, kMostCounted, cost);

@@ -14,11 +14,11 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostSubsetsOf = 10;  // of stages: 1023 sets
+constexpr int kMostSubsetsOf = 10;  // stages whose subsets are tried: 1023 sets
 constexpr int kMostMicrobatches = 1024;
 constexpr int kEveryCountTo = 64;
 
-/// The plan with rows of a named schedule; nothing where it can't be made.
+/// Returns the plan with rows of a named schedule; nullopt where it can't be made.
 std::optional<Plan> with_schedule(Plan plan, const std::string& name) {
   try {
     make_schedule(plan, name);
@@ -28,13 +28,13 @@ std::optional<Plan> with_schedule(Plan plan, const std::string& name) {
   return plan;
 }
 
-/// Whether its rows are those that its schedule's name would make.
+/// True if the plan's rows are those that its schedule's name would make.
 bool is_named(const Plan& plan) {
   const std::optional<Plan> again = with_schedule(plan, plan.schedule);
   return again && again->actions == plan.actions;
 }
 
-/// A stage on each device, no replicas.
+/// True with one stage on each device and no replicas.
 bool is_simple_chain(const Plan& plan) {
   std::set<int> used;
   return std::ranges::all_of(plan.stages,
@@ -45,7 +45,7 @@ bool recomputes_any(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
 }
 
-/// "none", "all" or "0,2".
+/// Returns "none", "all" or "0,2".
 template <class Does>
 std::string stages_that(const Plan& plan, const Does& does) {
   std::string named;
@@ -55,7 +55,8 @@ std::string stages_that(const Plan& plan, const Does& does) {
   return count == 0 ? "none" : count == plan.num_stages() ? "all" : named;
 }
 
-/// Its range is new: layers that left are recomputed where they are now, if that stage recomputes all.
+/// Gives the stage a new range. If it recomputes some layers, a layer that left is recomputed where it is now, if that stage recomputes
+/// all.
 void set_range(Stage& stage, int first, int last) {
   stage.first_layer = first;
   stage.last_layer = last;
@@ -81,7 +82,7 @@ std::vector<int> cuts_of(const Plan& plan) {
   return cuts;
 }
 
-/// Pipelines of a stage (or `each`) on the first `devices` devices, without costs or cuts of their own.
+/// Returns a pipeline of one stage (or `each`) on each of the first `devices` devices, without costs or cuts of its own.
 std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int devices, int each, const CostModel& cost) {
   const int stages = devices * each;
   const std::vector<int> cuts = equal_cuts(cost.layers(), stages);
@@ -100,7 +101,7 @@ std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int de
   return with_schedule(std::move(wider), plan.schedule);
 }
 
-/// Replicas become stages only where all devices have one then: options can say no other.
+/// Replicas become stages only where all devices then have one stage: options can say nothing else.
 FieldValue stages_value(const Plan& plan, int stages) {
   if (!has_replicas(plan)) return {Field::stages, std::to_string(stages)};
   std::string counts = "1";
@@ -166,12 +167,12 @@ std::vector<FitVariant> moved_cuts(const Plan& plan, const FitQuestion& question
   return variants;
 }
 
-/// Every number of micro-batches; of many the least for every size of the largest one.
+/// True for every number of micro-batches up to a limit; among larger numbers, for the least one with each size of the largest micro-batch.
 bool is_tried(int count, int batch) {
   return count <= kEveryCountTo || (batch + count - 1) / count < (batch + count - 2) / (count - 1);
 }
 
-/// Rows are left to whoever looks at one: there may be many, and long ones.
+/// Rows are left to whoever looks at a variant: there may be many variants, with long rows.
 std::vector<FitVariant> finer_splits(const Plan& plan, const SampleRange& samples) {
   std::vector<FitVariant> variants;
   if (!is_named(plan)) return variants;
@@ -199,7 +200,8 @@ FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
   return {std::move(plan), static_cast<int>(stages.size()), {std::move(stated)}};
 }
 
-/// Of the stages on devices that are over their caps: what the others recompute helps nobody. Those that offload save what they save there.
+/// Varies stages on devices that are over their caps; what other stages recompute helps nobody. Stages that offload save what they save
+/// there.
 std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
   const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
   const std::vector<std::int64_t> caps = caps_of_plan(plan, question.devices, question.memory_bytes);

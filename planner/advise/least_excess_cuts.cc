@@ -13,7 +13,7 @@
 namespace mptune::planner {
 namespace {
 
-/// Bytes over the cap, then seconds: of a stage, or the largest of several.
+/// Bytes over the cap, then seconds: those of a stage, or the largest of several stages.
 using Load = std::pair<std::int64_t, double>;
 constexpr int kFinestSplit = 256;                  // micro-batches
 constexpr std::int64_t kMostLookedAt = 8'000'000;  // actions, over all numbers of stages: seconds
@@ -33,7 +33,8 @@ double stage_seconds(int device, int first, int last, int samples, const CostMod
   return sum;
 }
 
-/// The load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device, in a chain.
+/// Returns the load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device, in a
+/// chain.
 Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const CostModel& cost) {
   set_layers(plan, s, first, last);
   const int device = plan.stages[as_index(s)].devices.front();
@@ -42,7 +43,8 @@ Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const Cos
   return {over, stage_seconds(cost.device_index(plan.devices[as_index(device)]), first, last, samples, cost)};
 }
 
-/// A lower bound of a stage's bytes that only grows with its layers: parameters and optimizer state, with gradients or saved activations.
+/// Returns a lower bound of a stage's bytes that only grows with its layers: parameters and optimizer state, with gradients or saved
+/// activations.
 std::int64_t least_bytes(const Plan& plan, int device, int first, int last, const CostModel& cost) {
   const std::int64_t parameters = cost.parameters_bytes(first, last);
   const bool again = plan.stages.front().recompute.mode != Recompute::Mode::none;
@@ -51,21 +53,21 @@ std::int64_t least_bytes(const Plan& plan, int device, int first, int last, cons
   return parameters + state + std::max(parameters, saved);
 }
 
-/// A pipeline of K equal devices, everything but its cuts fixed.
+/// Returns a pipeline of K equal devices; everything but its cuts is fixed.
 Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
   Plan plan;
   plan.microbatch_sizes = like.microbatch_sizes;
   const bool again = std::ranges::any_of(like.stages, [](const Stage& s) { return s.recompute.mode != Recompute::Mode::none; });
   for (int s = 0; s < stages; ++s) {
-    plan.devices.push_back(device);  // of one profile's device: its costs are what counts
+    plan.devices.push_back(device);  // a device of the profile: its costs are what counts
     plan.stages.push_back({s, s + 1, {s}, {again ? Recompute::Mode::all : Recompute::Mode::none, {}, {}}});
   }
   make_schedule(plan, kDefaultSchedule);
   return plan;
 }
 
-/// Fewest equal devices whose 1f1b pipeline fits. Found from its end, by the layers that the last j devices can hold: the memory of a stage
-/// depends on how many stages come after it, not on how many came before.
+/// Returns the fewest equal devices whose 1f1b pipeline fits. They are found from the pipeline's end, by the layers that the last j devices
+/// can hold: the memory of a stage depends on how many stages come after it, not on how many come before.
 int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap, int most, const CostModel& cost) {
   const int layers = cost.layers();
   std::vector<bool> held(as_index(layers) + 1, false);  // layers [first, end) fit on the last j devices

@@ -9,10 +9,10 @@
 namespace mptune::planner {
 namespace {
 
-constexpr double kShortForward = 1e-3;  // seconds of a sample in a whole stage, where no step is known
+constexpr double kShortForward = 1e-3;  // seconds of a sample's forward in a whole stage, where no step is known
 
-// A profile of one layer per stage, all of which cost the same, and nothing else costs anything. A backward takes twice its forward, as
-// matrix products do: as long for the gradients of the inputs, and as long for those of the weights.
+// Returns a profile of one layer per stage. All layers cost the same, and nothing else costs anything. A backward takes twice its forward,
+// as matrix products do: as long for the gradients of the inputs, and as long for those of the weights.
 Profile even_profile(const Plan& plan, double forward_s) {
   Profile profile;
   const std::set<int> sizes(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());

@@ -9,9 +9,9 @@ namespace mptune::planner {
 /// Collects advice that is worth something.
 class Worth {
  public:
-  /// Keeps it where it saves at least 0.5 % of `step_s`.
+  /// Keeps the advice where it saves at least 0.5 % of `step_s`.
   void add(Advice advice, double step_s);
-  /// Largest first; of equal worth in the order added.
+  /// Returns the advice, largest first; advice of equal worth stays in the order added.
   [[nodiscard]] std::vector<Advice> take() &&;
 
  private:

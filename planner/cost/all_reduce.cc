@@ -15,12 +15,12 @@ NetworkLink slower_of(const NetworkLink& a, const NetworkLink& b) {
   return {std::max(a.latency_s, b.latency_s), std::min(a.bytes_per_second, b.bytes_per_second)};
 }
 
-// A group of `count` replicas that all use one link of their own.
+// Returns a group of `count` replicas, each with a link of its own.
 ReplicaGroup flat(int count, const NetworkLink& link) {
   return {.replicas = count, .hosts = 1, .per_host = count, .within = link, .between = link, .shared = false};
 }
 
-// The link of a replica when `senders` of its host send to other hosts at the same time.
+// Returns the link of a replica when `senders` of its host send to other hosts at the same time.
 NetworkLink between_hosts(const ReplicaGroup& group, int senders) {
   NetworkLink link = group.between;
   if (group.shared) link.bytes_per_second /= senders;
@@ -35,14 +35,14 @@ AllReduceLine operator+(const AllReduceLine& a, const AllReduceLine& b) {
   return {a.fixed_s + b.fixed_s, a.seconds_per_byte + b.seconds_per_byte};
 }
 
-// The slowest of the links that a group uses when `senders` replicas of a host send to other hosts at the same time.
+// Returns the slowest of the links that a group uses when `senders` replicas of a host send to other hosts at the same time.
 NetworkLink slowest_link(const ReplicaGroup& group, int senders) {
   if (group.hosts == 1) return group.within;
   const NetworkLink across = between_hosts(group, senders);
   return group.replicas > group.hosts ? slower_of(group.within, across) : across;
 }
 
-// Of exchanges between replicas `distance` apart, in which all take part.
+// Returns the slowest link of exchanges between replicas `distance` apart, in which all replicas take part.
 NetworkLink exchange_link(const ReplicaGroup& group, int distance) {
   const bool aligned = group.per_host > 0 && std::has_single_bit(static_cast<unsigned>(group.per_host));
   const int most = group.per_host > 0 ? group.per_host : group.replicas - group.hosts + 1;
@@ -133,7 +133,7 @@ AllReduceLine all_reduce_bound(const ReplicaGroup& group) {
 
 std::vector<ReplicaGroup> replica_groups(const Plan& plan, const Network& network, std::span<const int> devices) {
   std::vector<HostCounts> counts;
-  std::map<int, int> leaving;  // by host: stages whose replicas there send to other hosts
+  std::map<int, int> leaving;  // by host: how many stages have replicas there that send to other hosts
   for (const Stage& stage : plan.stages) {
     counts.push_back(counts_of(stage, network, devices));
     if (!counts.back().leaves()) continue;

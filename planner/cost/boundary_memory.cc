@@ -17,8 +17,9 @@ BoundaryMemory::BoundaryMemory(const DeviceRow& row, const CostModel& cost)
   std::erase_if(flows_, [&](const StageFlow& flow) { return !here(flow.front) && !here(flow.back); });
 }
 
-// An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
-// backwards. A gradient, as soon as the producer has run the forwards that precede its backward; those wait for this device's forwards.
+// An input may arrive as soon as the producer has run the backwards that precede its forward there; these backwards wait for this device's
+// backwards. A gradient may arrive as soon as the producer has run the forwards that precede its backward; these wait for this device's
+// forwards.
 void BoundaryMemory::add_received(const StageFlow& flow, bool gradients, Holding& held) const {
   const int s = gradients ? flow.front : flow.back;
   const int from = gradients ? flow.back : flow.front;
@@ -39,7 +40,7 @@ void BoundaryMemory::add_received(const StageFlow& flow, bool gradients, Holding
   }
 }
 
-// The front stage needs the gradient of its output from the back stage's input gradients on; those count it while they run.
+// The front stage needs the gradient of its output from the back stage's input gradients on; the input gradients count it while they run.
 void BoundaryMemory::add_passed_on(const StageFlow& flow, int i, Holding& held) const {
   const int front = flow.front, back = flow.back;
   const auto keep = [&](int from, int until, std::int64_t bytes) { held.add({from, until, bytes, i}); };
@@ -50,7 +51,7 @@ void BoundaryMemory::add_passed_on(const StageFlow& flow, int i, Holding& held) 
   keep(needed_until(front, i) + 1, row_.release_at(front, i), held_gradient(flow, i));
 }
 
-// The first action of the row during which nothing but the back stage's input counts the front stage's output.
+// Returns the first action of the row during which only the back stage's input counts the front stage's output.
 int BoundaryMemory::only_passed_on_from(const StageFlow& flow, int i) const {
   const int front = flow.front;
   if (drops_output(front, i)) return row_.forward_at(front, i);
@@ -91,7 +92,7 @@ void BoundaryMemory::add_sent(int at, Holding& held) const {
   if (kept > 0 && free <= last) held.add({free, free, kept, Holding::kCopied});
 }
 
-// Bytes that a forward sends and that are kept for backward.
+// Returns the bytes that a forward sends and that are kept for backward.
 std::int64_t BoundaryMemory::kept_sent_bytes(const Action& forward) const {
   std::int64_t kept = 0;
   for_sent(forward, [&](const StageFlow& flow, int) {
@@ -114,7 +115,7 @@ bool BoundaryMemory::drops_output(int s, int i) const {
   return recomputes(row_.stage(s).recompute, i) || dropped_output(cost_, index_, row_.stage(s).last_layer - 1, row_.samples(i)) > 0;
 }
 
-// The last action of the row that needs all of the stage's input, and all of the gradient of its output. Behind the input gradients
+// Returns the last action of the row that needs all of the stage's input, and all of the gradient of its output. After the input gradients
 // only what weight gradients read of them is held.
 int BoundaryMemory::needed_until(int s, int i) const {
   return cost_.split_memory_measured(index_) ? row_.gradient_at(s, i) : row_.release_at(s, i);

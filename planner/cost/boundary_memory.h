@@ -11,25 +11,27 @@
 
 namespace mptune::planner {
 
-/// What a device holds of the tensors that cross the borders of its stages. Row and cost model must outlive this.
+/// What a device holds of the tensors that cross the borders of its stages. The row and the cost model must outlive this object.
 class BoundaryMemory {
  public:
   BoundaryMemory(const DeviceRow& row, const CostModel& cost);
 
-  /// From and to stages of the device.
+  /// Returns the flows from and to stages of the device.
   [[nodiscard]] const std::vector<StageFlow>& flows() const { return flows_; }
-  /// Inputs of the flow's back stage from other devices, or (`gradients`) the gradients of its front stage's outputs. Copies never block
-  /// their sender, so they may arrive early. How early is bounded by how far the sender's own row lets it run ahead of this device.
+  /// Adds the inputs of the flow's back stage from other devices or, with `gradients`, the gradients of its front stage's outputs. Copies
+  /// never block their sender, so they may arrive early. How early is bounded by how far the sender's own row lets it run ahead of this
+  /// device.
   void add_received(const StageFlow& flow, bool gradients, Holding& held) const;
-  /// Both stages of the flow run the micro-batch on this device. The back one may need the output longer than the front one does, and the
-  /// front one the gradient.
+  /// Adds what the flow's two stages pass on where both run the micro-batch on this device. The back stage may need the output longer than
+  /// the front stage does, and the front stage the gradient.
   void add_passed_on(const StageFlow& flow, int microbatch, Holding& held) const;
-  /// Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
+  /// Returns the bytes that an action sends and that nothing else counts. An output that is kept for backward is counted as such.
   [[nodiscard]] std::int64_t sent_bytes(const Action& action) const;
-  /// What the action at this place of a GPU's row sends, for as long as copies may read it. It is copied when the third action after it is
-  /// launched (kMostUnsent in tuner/runtime/step_runner.cc). LibTorch's allocator has its memory back when all copies are done that were
-  /// launched before the memory was given back: those of the next action may be among them. What is kept for backward is given back by the
-  /// action that releases it, whose predecessor's copies may be under way: a tensor that several stages get counts once for each.
+  /// Adds what the action at this place of a GPU's row sends, for as long as copies may read it. It is copied when the third action after
+  /// it is launched (kMostUnsent in tuner/runtime/step_runner.cc). LibTorch's allocator has the memory back when all copies are done that
+  /// were launched before the memory was given back; copies of the next action may be among them. What is kept for backward is given back
+  /// by the action that releases it, while copies of the action before may be under way. A tensor that several stages get counts once for
+  /// each.
   void add_sent(int at, Holding& held) const;
   /// True if the device copies what the action sends before its next action.
   [[nodiscard]] bool copies_itself(const Action& action) const;
@@ -49,7 +51,7 @@ class BoundaryMemory {
 
   const DeviceRow& row_;
   const CostModel& cost_;
-  int index_;  // of the device, in the profile
+  int index_;  // index of the device in the profile
   std::vector<StageFlow> flows_;
   std::vector<Offloaded> offloaded_;
 };

@@ -20,7 +20,7 @@ namespace mptune {
 namespace {
 
 constexpr const char* kRemedy = "profile the model again";
-constexpr std::size_t kMostSearchedNames = 16;  // more are looked up in a table
+constexpr std::size_t kMostSearchedNames = 16;  // more names than this are looked up in a table
 
 double median_or(const Samples& samples, double otherwise) {
   return samples.empty() ? otherwise : std::max(0.0, median(samples));
@@ -30,13 +30,13 @@ bool has_halves(const LayerCost& cost) {
   return !cost.backward_input.empty() && !cost.backward_weight.empty();
 }
 
-// Of the whole backward: its input gradients and its weight gradients.
+// The whole backward as its input gradients and its weight gradients.
 struct Halves {
   double input = 0;
   double weight = 0;
 };
 
-// As measured at the nearest size.
+// Returns the shares of both halves as measured at the nearest size.
 std::optional<Halves> measured_halves(const std::vector<LayerCost>& costs, int samples) {
   const LayerCost* nearest = nullptr;
   for (const LayerCost& cost : costs) {
@@ -52,7 +52,7 @@ bool has_parameters(const ProfileLayer& layer) {
   return layer.parameters > 0 || layer.parameters_bytes > 0;
 }
 
-// "3x64x64:float32" -> 3 * 64 * 64 * 4; "scalar:int64" -> 8.
+// Returns the bytes of a tensor: "3x64x64:float32" -> 3 * 64 * 64 * 4; "scalar:int64" -> 8.
 std::int64_t bytes_of_tensor(const std::string& shape) {
   const std::size_t colon = std::min(shape.find(':'), shape.size());
   const std::string type = shape.substr(std::min(colon + 1, shape.size()));
@@ -70,7 +70,7 @@ std::int64_t bytes_of_tensor(const std::string& shape) {
   return shape.empty() ? 0 : bytes;
 }
 
-// "words=64:int64,mask=64:int64" -> the sum of both.
+// Returns the bytes of all tensors: "words=64:int64,mask=64:int64" -> the sum of both.
 std::int64_t bytes_of_shape(const std::string& input) {
   std::int64_t bytes = 0;
   for (std::size_t start = 0; start < input.size();) {
@@ -90,8 +90,8 @@ double in_whole_ns(double seconds) {
   return std::round(seconds * 1e9) / 1e9;
 }
 
-// An extrapolated line may reach zero. The least plausible value below the smallest measured size is in proportion to the samples; above
-// the largest size it is the value there.
+// An extrapolated line may reach zero. Below the smallest measured size, the least plausible value is in proportion to the samples; above
+// the largest size it is the value at that size.
 double between(double low, double high, double share, double proportional) {
   const double value = at_share(low, high, share);
   return share < 0 ? std::max(value, proportional) : share > 1 ? std::max(value, high) : value;
@@ -194,7 +194,7 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     throw Error("the profile has no cost of layer " + profile_.layers[as_index(layer)].name, "device class " + device_class.name, kRemedy);
 }
 
-// `last`: of the size below, unless this is the first.
+// `last` is the point of the next smaller size, unless this is the first size.
 void CostModel::add_split(const LayerCost& cost, bool first, const Point& last, Point& point) {
   if (cost.split) {
     const auto at_least = [&](std::int64_t bytes, double Point::*of) { point.*of = std::max(last.*of, static_cast<double>(bytes)); };
@@ -206,7 +206,7 @@ void CostModel::add_split(const LayerCost& cost, bool first, const Point& last, 
     point.fused_share = cost.split->fused_share;
     point.fused_bytes = static_cast<double>(cost.split->fused_bytes);
   } else {
-    // A size that had no memory for it: in proportion to the samples.
+    // This size had no memory for the measurement: its bytes are taken in proportion to the samples.
     for (double Point::*bytes : {&Point::held_bytes, &Point::held_input_bytes, &Point::held_gradient_bytes, &Point::input_workspace_bytes,
                                  &Point::weight_workspace_bytes})
       point.*bytes = first ? 0 : last.*bytes * point.samples / last.samples;
@@ -278,7 +278,7 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
                       time_between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part),
                       time_between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part),
                       between(low.backward_weight_s, high.backward_weight_s, at.share, low.backward_weight_s * part)};
-  // Halves of a whole are to add up to it: their sum is rounded, not the second one.
+  // The halves have to add up to the whole, so their sum is rounded, not the second half.
   const double input = between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part);
   times.backward_weight_s = in_whole_ns(in_whole_ns(input + times.backward_weight_s) - times.backward_input_s);
   // Extrapolated lines of different slopes may cross.

@@ -43,7 +43,7 @@ SlowestLink slowest_link(const Profile& profile) {
   return slowest;
 }
 
-// Both ways between the device and the host; 0 where that was not measured.
+// Returns the seconds of copies both ways between the device and the host; 0 for a way that was not measured.
 double host_copies_seconds(const ProfileDevice& device, double bytes) {
   double seconds = 0;
   for (const HostCopies& copies : {device.to_host, device.from_host})
@@ -51,14 +51,14 @@ double host_copies_seconds(const ProfileDevice& device, double bytes) {
   return seconds;
 }
 
-// Forward twice (recomputation) and backward once, whole or split, whose halves may be slowed each like the whole.
+// Counts forward twice (recomputation) and backward once, whole or split; the halves of a split one may each be slowed like the whole.
 double most_seconds(const LayerTimes& times) {
   return 2 * times.forward_busy_s + 3 * times.backward_busy_s + times.backward_input_s + times.backward_weight_s;
 }
 
 }  // namespace
 
-// What a layer takes is a line between its measured sizes and beyond them: per sample it is most at one of these, or at an end.
+// What a layer takes is a line between its measured sizes and beyond them, so per sample it is most at one of these sizes, or at an end.
 CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   std::vector<int> sizes{1, std::numeric_limits<int>::max()};
   const std::size_t curve = class_of(device) * profile_.layers.size() + as_index(layer);
@@ -68,7 +68,7 @@ CostModel::Load CostModel::most_per_sample(int device, int layer) const {
     const double saved = bytes_at(device, layer, size, &Point::saved_activation_bytes);
     const double seconds = most_seconds(this->layer(device, layer, size)) + host_copies_seconds(profile_.devices[as_index(device)], saved);
     most.seconds = std::max(most.seconds, seconds / size);
-    // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
+    // Counts bytes that are kept, held for the weight gradients, and kept again by the two actions of a recomputation.
     double bytes = 4 * saved;
     for (double Point::*more : {&Point::workspace_bytes, &Point::held_bytes, &Point::held_input_bytes, &Point::input_workspace_bytes,
                                 &Point::weight_workspace_bytes})
@@ -97,7 +97,7 @@ void CostModel::add_layer_loads() {
   }
 }
 
-// Every layer a stage of its own, every micro-batch a sample of its own, and nothing at the same time as anything else.
+// Counts every layer as a stage of its own, every micro-batch as one sample, and nothing at the same time as anything else.
 void CostModel::add_loads() {
   add_layer_loads();
   double action_s = 0;
@@ -128,7 +128,8 @@ void CostModel::add_loads() {
       const TensorSize& boundary = (*boundaries)[as_index(cut)];
       const double bytes = static_cast<double>(boundary.bytes_per_sample) + static_cast<double>(boundary.fixed_bytes);
       per_sample_.seconds += link.seconds_per_byte * bytes;
-      // In a slot, behind a recomputed piece, for a later stage of the device, twice on the way to another one.
+      // A tensor lies in a communication buffer, after a recomputed piece, for a later stage of the device, and twice on the way to another
+      // one.
       per_sample_.bytes += 5 * bytes;
     }
   }
@@ -146,7 +147,7 @@ void CostModel::require_countable(std::int64_t samples) const {
     throw Error("a step of " + std::to_string(samples) + " samples may take more than " + what, profile_.model,
                 "use a smaller batch, or profile the model again");
   };
-  // Written so that a value that is no number is refused.
+  // The comparisons are written so that a value that is no number is refused.
   if (!(fixed_.seconds + many * per_sample_.seconds <= kMostStepSeconds)) refuse("10^9 seconds");
   if (!(fixed_.bytes + many * per_sample_.bytes <= kMostStepBytes)) refuse("2^60 bytes");
 }

@@ -8,17 +8,17 @@ namespace mptune::planner {
 /// Bytes held over stretches of a device's row of actions.
 class Holding {
  public:
-  static constexpr int kWorkspace = -1;  ///< what an action needs while it runs
-  static constexpr int kGradients = -2;  ///< of parameters
-  static constexpr int kCopied = -3;     ///< from other devices, or while it is still copied to them
+  static constexpr int kWorkspace = -1;  ///< workspace that an action needs while it runs
+  static constexpr int kGradients = -2;  ///< gradients of parameters
+  static constexpr int kCopied = -3;     ///< tensors copied from other devices, or still being copied to them
 
-  /// Held during the actions [first, last].
+  /// Bytes that are held during the actions [first, last].
   struct Stretch {
     int first = 0;
     int last = 0;
     std::int64_t bytes = 0;
-    int microbatch = kWorkspace;  ///< whose activations, or one of the above
-    int made = -1;                ///< gradients: during this action, whose workspace counts them; they stay to the end of the step
+    int microbatch = kWorkspace;  ///< the micro-batch whose activations they are, or one of the above
+    int made = -1;                ///< gradients: made during this action, whose workspace counts them; they stay to the end of the step
   };
 
   explicit Holding(std::size_t actions) : change_(actions + 1) {}
@@ -26,11 +26,11 @@ class Holding {
   void add(const Stretch& stretch);
 
   [[nodiscard]] std::int64_t most() const;
-  /// While each action runs.
+  /// Returns the bytes held while each action runs.
   [[nodiscard]] std::vector<std::int64_t> during() const;
-  /// What is held between each action and the next; after the last, until the step ends.
+  /// Returns the bytes held between each action and the next; after the last, until the step ends.
   [[nodiscard]] std::vector<std::int64_t> after() const;
-  /// What is held at the peak: during the first action that holds most.
+  /// Returns what is held at the peak, which is during the first action that holds most.
   [[nodiscard]] std::vector<Stretch> fullest() const;
 
  private:

@@ -50,7 +50,7 @@ SplitMemory CostModel::split_memory(int device, int layer, int samples) const {
   return memory;
 }
 
-// With more samples fewer convolutions fuse. So a size fuses at least what the next larger measured one does, and at most what the next
+// With more samples fewer convolutions fuse. So a size fuses at least what the next larger measured size does, and at most what the next
 // smaller one does, whose bytes grow with the samples.
 void CostModel::add_fused(int device, int layer, int samples, SplitMemory& memory) const {
   const Point* below = nullptr;

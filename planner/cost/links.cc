@@ -8,7 +8,7 @@
 namespace mptune {
 namespace {
 
-// Lines from the latency at 0 bytes through the points; beyond the last point the last line continues.
+// The curve is made of lines from the latency at 0 bytes through the points; beyond the last point the last line continues.
 double on_curve(const LinkCost& link, std::int64_t bytes) {
   LinkPoint low{0, std::min(link.latency_s, link.curve.front().seconds)};
   LinkPoint high = link.curve.front();

@@ -9,7 +9,7 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kWeightOfGpu = 12;  // halves, thirds and quarters are whole numbers
+constexpr int kWeightOfGpu = 12;  // halves, thirds and quarters of it are whole numbers
 
 int size_of(const DeviceSpec& device) {
   if (device.kind == DeviceSpec::Kind::cpu) return static_cast<int>(device.cores.size());
@@ -23,7 +23,7 @@ bool any_overlap(const std::vector<DeviceSpec>& devices) {
   return false;
 }
 
-// Size of everything that the devices are made of, each core and GPU counted once.
+// Returns the size of everything that the devices are made of, each core and GPU counted once.
 int size_of_all(const std::vector<DeviceSpec>& devices) {
   std::set<int> cores;
   std::set<int> gpus;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kSpareBuffers = 1 << 20;
 
-// The bytes of one device.
+// Adds up the bytes of one device.
 class DevicePeak {
  public:
   DevicePeak(const Plan& plan, const CostModel& cost, int device)
@@ -76,8 +76,8 @@ class DevicePeak {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * std::max(0.0, device_class().allocator_reserve)));
   }
 
-  /// NCCL's buffers. The runtime connects two GPUs of different ranks, in both directions, where their stages exchange anything, and the
-  /// replicas of a stage on different ranks, whose sums are taken to need as much as their messages would.
+  /// Returns the bytes of NCCL's buffers. The runtime connects two GPUs of different ranks, in both directions, where their stages exchange
+  /// anything. It also connects the replicas of a stage on different ranks, whose sums are taken to need as much as their messages would.
   [[nodiscard]] std::int64_t communicators() const {
     if (!cost_.has_communicators()) return 0;
     const auto bytes_with = [&](int other) { return cost_.communicator_bytes(index_, cost_.device_index(plan_.devices[as_index(other)])); };
@@ -105,7 +105,7 @@ class DevicePeak {
   [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
   // A GPU keeps its buffers for later copies, and has one more than are full at once: a copy may arrive while the last one is read. Buffers
-  // of two sizes don't replace each other, but for a MiB (profiler/device/communication_buffers.cc).
+  // of two sizes don't replace each other, except for a MiB (profiler/device/communication_buffers.cc).
   void add_received(const planner::StageFlow& flow, bool gradients) {
     if (cost_.in_host_memory(index_)) return boundaries_.add_received(flow, gradients, held_);
     planner::Holding buffers(actions().size());
@@ -115,8 +115,8 @@ class DevicePeak {
     contents_.communication_buffer_bytes += buffers.most() + flow.bytes(most, gradients) + (least < most ? kSpareBuffers : 0);
   }
 
-  // Parameters, the optimizer's state (on the replicas that update them) and buffers, with every micro-batch's statistics until the end of
-  // the step; the samples on stages that read inputs of the model.
+  // Adds parameters, the optimizer's state (on the replicas that update them) and buffers, with every micro-batch's statistics until the
+  // end of the step. On stages that read inputs of the model it adds the samples.
   void add_owned(int s) {
     const std::int64_t parameters = parameters_bytes(s);
     if (!shares_memory_with_earlier_replica(s)) contents_.parameters_bytes += parameters;
@@ -127,7 +127,7 @@ class DevicePeak {
       const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
     }
-    if (s + 1 == plan_.num_stages() && row_.microbatches(s) > 0)  // the running one's gradient beside all losses
+    if (s + 1 == plan_.num_stages() && row_.microbatches(s) > 0)  // the gradient of the running micro-batch's loss beside all losses
       contents_.buffers_bytes += cost_.loss_bytes() * (row_.microbatches(s) + 1);
     bool reads_inputs = false;
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) reads_inputs = reads_inputs || cost_.reads_inputs(layer);
@@ -137,7 +137,7 @@ class DevicePeak {
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.profile().target_bytes_per_sample;
   }
 
-  /// Indices in the profile.
+  /// Returns the replicas as indices in the profile.
   [[nodiscard]] std::vector<int> replicas(int s) const {
     std::vector<int> indices;
     for (const int device : stage(s).devices) indices.push_back(cost_.device_index(plan_.devices[as_index(device)]));
@@ -148,9 +148,10 @@ class DevicePeak {
     return std::ranges::any_of(cost_.updating_replicas(replicas(s)), [&](int r) { return stage(s).devices[as_index(r)] == row_.device(); });
   }
 
-  /// What lies in messages between ranks. Of R that update the parameters each has the first gradients that have come for its part of the
-  /// sum, and the next. If one updates them, it has the parameters on the way to each of the others, and all gradients of one of these.
-  /// Messages of a GPU lie in host memory, but for a sum that begins with gradients of another rank.
+  /// Returns the bytes that lie in messages between ranks. Each of R ranks that update the parameters has the first gradients that have
+  /// come for its part of the sum, and the next ones. If one rank updates them, it has the parameters on the way to each of the other
+  /// ranks, and all gradients of one of these. Messages of a GPU lie in host memory, except a sum that begins with gradients of another
+  /// rank.
   [[nodiscard]] std::int64_t messages_between_ranks(int s, std::int64_t parameters) const {
     std::set<int> ranks;
     for (const int device : replicas(s)) ranks.insert(cost_.rank_of(device));
@@ -176,8 +177,8 @@ class DevicePeak {
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
 
-  // A step begins without gradients. The first backward, or the first weight gradients, make them layer by layer, while they give back
-  // what was held: see StageNeed. Those that stay with the input gradients come with the first of these.
+  // A step begins without gradients. The first backward, or the first weight gradients, make them layer by layer, while they give back what
+  // was held (see StageNeed). Gradients of parameters that stay with the input gradients come with the first input gradients.
   void add_gradients(int s) {
     const std::vector<Action>& actions = row_.actions();
     const auto makes = [&](const Action& action) { return action.stage == s && planner::releases(action.kind); };
@@ -200,7 +201,7 @@ class DevicePeak {
     held_.add({helped ? made : made + 1, end, bytes, planner::Holding::kGradients, made});
   }
 
-  // Devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
+  // Returns the number of devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
   [[nodiscard]] int helpers() const {
     if (!plan_.options.idle_devices_help) return 0;
     const std::vector<int> groups = planner::helping_groups(plan_.devices, plan_.options.threads);
@@ -208,7 +209,7 @@ class DevicePeak {
     return own < 0 ? 0 : static_cast<int>(std::ranges::count(groups, own));
   }
 
-  // The first action of the row during which a weight gradient of the stage may be computed: after its first input gradients.
+  // Returns the first action of the row during which a weight gradient of the stage may be computed, after its first input gradients.
   [[nodiscard]] int first_weight_gradients(int s) const {
     const std::vector<Action>& actions = row_.actions();
     const auto gradients = [&](const Action& action) { return action.stage == s && action.kind != ActionKind::forward; };
@@ -246,7 +247,7 @@ class DevicePeak {
     int stage = 0;
     int samples = 0;
     planner::StageNeed need;
-    planner::RecomputedNeed recomputed;  // where the stage recomputes layers
+    planner::RecomputedNeed recomputed;  // used where the stage recomputes layers
   };
 
   const Known& known(int s, int microbatch) {
@@ -277,12 +278,12 @@ class DevicePeak {
       const bool unfreed = away != nullptr && keeps_buffers();
       // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, unfreed ? held : held - saved, i});
-      // A whole backward holds what recomputation drops piece by piece, the parts of a split one all of it.
+      // A whole backward holds what recomputation dropped piece by piece; the parts of a split one hold all of it.
       if (recomputed) held_.add({gradient, release, gradient < release ? known(s, i).recomputed.again : known(s, i).recomputed.piece, i});
     }
   }
 
-  // A GPU keeps what activations come back to for those of later micro-batches.
+  // A GPU keeps the buffers that activations come back to, for those of later micro-batches.
   void add_offloaded(const planner::Offloaded& away, int release, std::int64_t bytes) {
     held_.add({away.forward, away.freed() - 1, bytes, away.microbatch});
     (keeps_buffers() ? fetched_ : held_).add({away.fetched(), release, bytes, away.microbatch});
@@ -296,8 +297,8 @@ class DevicePeak {
     return found == offloaded_.end() ? nullptr : &*found;
   }
 
-  // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one
-  // waiting for the lane. What the sender copies itself exists no longer than what its action needs.
+  // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one waiting
+  // for the lane. What the sender copies itself exists no longer than what its action needs.
   void add_running() {
     std::int64_t sent_before = 0;
     std::vector<bool> has_gradients(plan_.stages.size());
@@ -307,7 +308,7 @@ class DevicePeak {
       const bool gone = sends > 0 && boundaries_.copies_itself(action);
       if (keeps_buffers()) boundaries_.add_sent(static_cast<int>(q), held_);
       const std::int64_t sent = gone || keeps_buffers() ? 0 : 2 * sends;
-      // Where devices help, the weights' gradients are held from the first input gradients on.
+      // Where devices help, the gradients of weights are held from the first input gradients on.
       const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
       const std::int64_t running = std::max(gone ? sends : 0, running_bytes(action, made) + fused_bytes(action));
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
@@ -316,7 +317,7 @@ class DevicePeak {
     }
   }
 
-  // The micro-batch of the action that has most samples.
+  // Returns the micro-batch of the action that has most samples.
   [[nodiscard]] int largest(const Action& action) const {
     const auto sizes = plan_.microbatch_sizes.begin() + action.microbatch;
     return action.microbatch + static_cast<int>(std::max_element(sizes, sizes + action.further + 1) - sizes);
@@ -361,7 +362,7 @@ class DevicePeak {
   int index_;
   std::vector<planner::Offloaded> offloaded_;
   planner::Holding held_;
-  planner::Holding fetched_;  // in buffers that stay
+  planner::Holding fetched_;  // bytes in buffers that stay
   PeakContents contents_;
   std::vector<Known> needs_;
 };

@@ -21,11 +21,11 @@ std::optional<int> class_named(const Profile& profile, const std::string& name) 
   return std::nullopt;
 }
 
-// Two measured numbers of cores and a number between them.
+// Two measured numbers of cores around a number that was not measured.
 struct Between {
   int low = 0;
   int high = 0;
-  double share = 0;  // of the way from low to high
+  double share = 0;  // share of the way from low to high
 
   [[nodiscard]] double of(double at_low, double at_high) const { return at_low + (at_high - at_low) * share; }
   [[nodiscard]] Samples of(const Samples& at_low, const Samples& at_high) const {
@@ -54,7 +54,7 @@ Samples busy_of(const Between& place, const Samples& alone, std::optional<double
 }
 
 LayerCost interpolated(const Between& place, const LayerCost& low, const LayerCost& high) {
-  // Sizes of outputs, and parts whose bytes were measured in detail, do not depend on the cores, but for workspaces.
+  // Sizes of outputs and bytes that were measured in detail do not depend on the cores.
   LayerCost cost = low;
   cost.forward = place.of(low.forward, high.forward);
   cost.backward = place.of(low.backward, high.backward);
@@ -93,7 +93,7 @@ DeviceClass interpolated(const Between& place, const DeviceClass& low, const Dev
   return result;
 }
 
-// The costs of `cores` cores in a variant. Where nothing was measured with slow kernels replaced, replacing them changes nothing.
+// Returns the costs of `cores` cores in a variant. Where nothing was measured with slow kernels replaced, replacing them changes nothing.
 const DeviceClass* costs_of(const Profile& profile, int cores, ExecutionVariant variant) {
   const auto base = class_named(profile, cpu_class(cores));
   if (!base) return nullptr;
@@ -105,7 +105,7 @@ const DeviceClass* costs_of(const Profile& profile, int cores, ExecutionVariant 
   return std::exchange(variant.replaces_slow_kernels, false) ? costs_of(profile, cores, variant) : nullptr;
 }
 
-// All variants that were measured on either number of cores and make a difference on `cores`, the default one first.
+// Returns all variants that were measured on either number of cores and make a difference on `cores`, the default one first.
 std::vector<ExecutionVariant> variants_of(const Profile& profile, const Between& place, int cores) {
   std::vector<ExecutionVariant> variants{ExecutionVariant()};
   for (const int measured : {place.low, place.high}) {
@@ -118,7 +118,7 @@ std::vector<ExecutionVariant> variants_of(const Profile& profile, const Between&
   return variants;
 }
 
-// Index of the class of so many cores of the pool, which is added if it was not measured.
+// Returns the index of the class of `cores` cores of the pool. The class is added if it was not measured.
 int class_of_cores(Profile& profile, const DevicePool& pool, int cores) {
   if (const auto known = class_named(profile, cpu_class(cores))) return *known;
   const Between place = between(pool, cores);
@@ -136,7 +136,8 @@ int class_of_cores(Profile& profile, const DevicePool& pool, int cores) {
   return base;
 }
 
-// What stands for a device where links are priced: of a pool's device the measured ones of the next smaller number of cores.
+// Returns the devices whose links price those of `device`: for a CPU device of a pool, the measured ones of the next smaller number of
+// cores.
 std::vector<std::string> measured_alike(const DeviceSpec& device, const std::vector<DevicePool>& pools) {
   const auto pool = std::ranges::find_if(pools, [&](const DevicePool& one) { return in_pool(device, one); });
   if (pool == pools.end() || device.kind != DeviceSpec::Kind::cpu) return {device.name};
@@ -167,7 +168,7 @@ class Links {
   std::map<std::pair<std::string, std::string>, LinkCost> measured_;
 };
 
-// Equal devices get equal links, whichever of them were measured: so a search need not tell them apart.
+// Equal devices get equal links, whichever of them were measured, so that a search need not tell them apart.
 void link_devices(Profile& profile, const Links& links) {
   std::vector<DeviceSpec> devices;
   for (const ProfileDevice& device : profile.devices) devices.push_back(parse_device(device.name));

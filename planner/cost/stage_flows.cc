@@ -37,7 +37,7 @@ std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stag
   if (cost.is_chain()) return chain_flows(cost, stages);
   const std::vector<int> stage_of = stages_of_layers(stages);
   std::map<std::pair<int, int>, StageFlow> flows;  // by back and front stage
-  std::vector<bool> gradient(stages.size());       // the stage returns one for the tensor
+  std::vector<bool> gradient(stages.size());       // the stage returns a gradient for the tensor
   for (const ProfileTensor& tensor : cost.tensors()) {
     const int maker = stage_of[as_index(tensor.maker)];
     const std::vector<StageReader> readers = stage_readers(maker, tensor.readers, tensor.several, stage_of);

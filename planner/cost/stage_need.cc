@@ -8,11 +8,11 @@
 namespace mptune::planner {
 namespace {
 
-// Gradients of tied weights while `layer` runs, in a backward of the layers [first, last). Autograd keeps the gradient that a later layer
-// made until an earlier one has made its own, and sums both into a third tensor.
+// Gradients of tied weights that are held while `layer` runs, in a backward of the layers [first, last). Autograd keeps the gradient that a
+// later layer made until an earlier one has made its own, and sums both into a third tensor.
 struct TiedGradients {
-  std::int64_t waiting = 0;  // made by layers behind this one
-  std::int64_t sums = 0;     // of these and what this layer makes
+  std::int64_t waiting = 0;  // gradients that layers after this one made
+  std::int64_t sums = 0;     // sums of these and of the gradients that this layer makes
 };
 
 TiedGradients tied_gradients(const CostModel& cost, int first, int last, int layer) {
@@ -43,7 +43,7 @@ class StageLayers {
       need.input = need.weight = cost_.workspace_bytes(device_, first_, last_, samples_);
       need.first_weight = need.weight + cost_.parameters_bytes(first_, last_);
     }
-    // One of the gradients waits for the other, in a sum of its own; the first ones count the waiting one, or the sum, already.
+    // One of the gradients waits for the other, in a sum of its own. The first ones count the waiting one, or the sum, already.
     std::int64_t tied = 0;
     for (int layer = first_; layer < last_; ++layer) tied += tied_gradients(cost_, first_, last_, layer).sums;
     need.weight += 2 * tied;
@@ -58,7 +58,7 @@ class StageLayers {
   }
   [[nodiscard]] std::int64_t dropped(int layer) const { return dropped_output(cost_, device_, layer, samples_); }
 
-  // The gradients of a stage's own output count where they are received.
+  // The gradients of a stage's own output are counted where they are received.
   [[nodiscard]] std::int64_t held_by(int layer, const SplitMemory& memory) const {
     return memory.held_bytes - (layer + 1 == last_ ? memory.held_gradient_bytes : 0);
   }
@@ -85,7 +85,8 @@ class StageLayers {
     need.first_backward = first_backward - need.saved;
   }
 
-  // `behind` the layer is held what the layers behind it hold but its output, which is in `kept` unless its backward does not need it.
+  // `behind` is what the layers after the current one hold, except its output; `kept` has the output unless the layer's backward does not
+  // need it.
   [[nodiscard]] std::int64_t most_of_input_gradients(std::int64_t held) const {
     std::int64_t kept = saved(first_, last_), behind = 0, output = 0, most = held;
     for (int layer = last_; layer-- > first_;) {
@@ -99,8 +100,8 @@ class StageLayers {
     return most;
   }
 
-  // In any order of the layers: those whose gradients take more than they hold may come first. Those of tied weights count in every layer
-  // that makes them.
+  // The layers may run in any order: those whose gradients take more than they hold may come first. Gradients of tied weights count in
+  // every layer that makes them.
   [[nodiscard]] std::int64_t most_of_weight_gradients(std::int64_t held, bool first) const {
     std::int64_t more = 0, running = 0;
     for (int layer = first_; layer < last_; ++layer) {
@@ -185,7 +186,7 @@ class RecomputedLayers {
     int last = 0;
   };
 
-  // While the backward is at a layer of a piece and `now` is held.
+  // Adds what is needed while the backward is at a layer of a piece and `now` is held.
   void add_layer(RecomputedNeed& need, const Piece& piece, int layer, std::int64_t now) const {
     const TiedGradients tied = tied_gradients(cost_, piece.first, piece.last, layer);
     const std::int64_t of_output = layer + 1 < stage_.last_layer ? cost_.boundary_bytes(layer + 1, samples_, true) : 0;

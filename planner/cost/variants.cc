@@ -12,7 +12,7 @@
 namespace mptune::planner {
 namespace {
 
-// Index of the class with the device's costs in exactly this variant.
+// Returns the index of the class with the device's costs in exactly this variant.
 std::optional<int> measured_class(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
   if (device.device_class < 0 || as_index(device.device_class) >= profile.classes.size()) return std::nullopt;
   const DeviceClass& named = profile.classes[as_index(device.device_class)];
@@ -29,7 +29,8 @@ std::optional<int> class_in(const Profile& profile, const ProfileDevice& device,
   return variant.replaces_slow_kernels ? measured_class(profile, device, {variant.memory_format, false, variant.threads}) : std::nullopt;
 }
 
-// Options of `profile` that measure what is missing. Each alone is measured in every case, so both are named only where both are new.
+// Returns the options of `profile` that measure what is missing. Each option alone is measured in every case, so both are named only where
+// both are new, or only their combination is.
 std::string measuring_options(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
   const std::string threads = variant.threads > 0 ? " --threads " + std::to_string(variant.threads) : "";
   const std::string format = std::string(" --memory-format ") + name_of(variant.memory_format);
@@ -47,7 +48,7 @@ Error no_costs(const Profile& profile, const ProfileDevice& device, const Execut
           profile.model, "profile the model again with" + measuring_options(profile, device, variant)};
 }
 
-// By device of the profile.
+// Returns a variant for each device of the profile.
 std::vector<ExecutionVariant> variants_of(const Profile& profile, const ExecutionVariant& variant) {
   std::vector<ExecutionVariant> variants;
   for (const ProfileDevice& device : profile.devices) variants.push_back(variant_on(device.name, variant));

@@ -8,22 +8,24 @@
 
 namespace mptune::planner {
 
-/// The variant whose costs a device with this name has in `variant`: its threads are 0 where the device has no more cores.
+/// Returns the variant whose costs a device of this name has in `variant`: its threads are 0 where the device has no more cores than
+/// threads.
 [[nodiscard]] ExecutionVariant variant_on(const std::string& device, ExecutionVariant variant);
 
-/// The options of a plan on `devices` that computes in this variant and precision.
+/// Returns the options of a plan on `devices` that computes in this variant and precision.
 [[nodiscard]] ExecutionOptions options_in(const ExecutionVariant& variant, Precision precision, const std::vector<std::string>& devices);
 
 /// True if the profile has costs of every device in this variant. Where none were measured with slow kernels replaced, replacing them
-/// changes nothing: the costs are those without.
+/// changes nothing: the costs are those with slow kernels.
 [[nodiscard]] bool has_variant(const Profile& profile, const ExecutionVariant& variant);
-/// The same of a plan: of its devices with their own numbers of threads.
+/// True if the profile has costs of the plan's devices in its variant, with their own numbers of threads, and in its precision.
 [[nodiscard]] bool has_costs_of(const Profile& profile, const Plan& plan);
 
-/// The profile with every device in the class that has its costs in this variant. Throws Error where the profile has none; its remedy names
-/// the options that measure them.
+/// Returns the profile with every device in the class that has its costs in this variant. Throws Error where the profile has none; the
+/// remedy names the options that measure them.
 [[nodiscard]] Profile in_variant(Profile profile, const ExecutionVariant& variant);
-/// The same of a plan, also where it computes in another precision than the profile. Devices that it does not use get one thread per core.
+/// Returns the profile in the plan's variant. Throws Error as in_variant() does, and also where plan and profile differ in precision.
+/// Devices that the plan does not use get one thread per core.
 [[nodiscard]] Profile in_variant_of(Profile profile, const Plan& plan);
 
 }  // namespace mptune::planner

@@ -48,7 +48,7 @@ BalanceBound::Ends BalanceBound::ends_of(const Windows& windows, int stage) cons
   return ends;
 }
 
-// Of two that are equal, the first.
+// Of two equal ends, the first is kept.
 void BalanceBound::try_end(int stage, int first, int last, End& best) const {
   const auto at = as_index(stage);
   const std::int64_t rest = rest_[at + 1][as_index(last)];
@@ -58,7 +58,7 @@ void BalanceBound::try_end(int stage, int first, int last, End& best) const {
   if (ns < best.ns || (ns == best.ns && last < best.last)) best = {ns, last};
 }
 
-// Open ranges only add to what the ends say.
+// Open ranges only add to the values in Ends, so those are lower bounds.
 BalanceBound::End BalanceBound::best_end(const Windows& windows, int stage, int first) const {
   const auto at = as_index(stage);
   const auto [nearest, furthest] = windows.ends(stage, first);

@@ -14,9 +14,9 @@ class BestCuts {
   /// Plans that take longer than `longest_ns` do not count.
   BestCuts(int keep, std::int64_t longest_ns) : keep_(keep < 1 ? 1 : as_index(keep)), longest_ns_(longest_ns) {}
 
-  /// The longest step with which a plan enters whatever its other figures.
+  /// Returns the longest step with which a plan enters, whatever its other figures.
   [[nodiscard]] std::int64_t enters_ns() const { return full() ? kept_.back().step_ns - 1 : longest_ns_; }
-  /// True if the plan entered. One that is listed already does not.
+  /// Returns true if the plan entered. A plan that is listed already does not enter.
   bool add(RatedCuts rated);
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }

@@ -97,9 +97,9 @@ CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
   return any_fits_ ? Excess{} : least_seen_;
 }
 
-// The least excess over all cuts is a min-max shortest path. A longer stage exceeds its cap by more, those behind it by less: the ends near
-// where both are equal are measured first, and lower bounds say that most others need not be. How far a plan stays below its caps does not
-// matter.
+// The least excess over all cuts is a min-max shortest path. A longer stage exceeds its cap by more, and later stages exceed theirs by
+// less. So the ends near where both are equal are measured first, and lower bounds say that most others need not be measured. How far a
+// plan stays below its caps does not matter.
 CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
   std::vector<Found> rest(as_index(layers_) + 1, {least_excess_known_, -1});
   rest.back() = {0, -1};

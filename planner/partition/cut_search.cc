@@ -10,10 +10,10 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kFirstPause = 4096;           // nodes, doubled after every narrowing of the windows
+constexpr std::int64_t kFirstPause = 4096;           // nodes; doubled after every narrowing of the windows
 constexpr std::int64_t kFirstAttemptNodes = 24'000;  // nodes of the first attempt; then the bound is raised in steps
 constexpr int kWorthAgain = 10;                      // windows are narrowed again while they lose at least 1 / this of their layers
-constexpr double kGaps[] = {0.02, 0.01, 0.003};      // proved one after another
+constexpr double kGaps[] = {0.02, 0.01, 0.003};      // gaps that are proved one after another
 constexpr int kMixtures = 3;                         // path mixtures tried per limit
 constexpr int kMixtureRounds = 24;                   // reweighings per mixture
 constexpr int kLayersPerNode = 16;                   // layers in a shortest path, of every stage, that cost as much as a node

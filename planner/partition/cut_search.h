@@ -12,12 +12,12 @@
 
 namespace mptune::planner {
 
-/// Branch and bound, depth first over the cuts. A plan that is too slow has a longest path; every plan on which that path is as long is too
-/// slow as well. So each timed plan adds its longest path, and some dozens of paths usually rule out all plans but the best.
-/// Where they do not, as with several stages per device, path mixtures raise the bound and narrow the windows (path_mixture.h).
+/// Branch and bound, depth first over the cuts. A plan that is too slow has a longest path, and every plan on which that path is as long is
+/// too slow as well. So each timed plan adds its longest path, and some dozens of paths usually rule out all plans but the best. Where they
+/// do not, as with several stages per device, path mixtures raise the bound and narrow the windows (path_mixture.h).
 class CutSearch {
  public:
-  /// All must outlive this. Requires: at least as many layers as stages.
+  /// All arguments must outlive this object. Requires: at least as many layers as stages.
   CutSearch(const PartitionProblem& problem, const CostModel& cost, const Family& family);
 
   PartitionResult run();
@@ -43,7 +43,7 @@ class CutSearch {
   int stages_;
   int layers_;
   Windows allowed_;   // all that the family allows
-  Windows entering_;  // without plans too slow to be listed
+  Windows entering_;  // the same without plans too slow to be listed
   PartitionResult result_;
 };
 

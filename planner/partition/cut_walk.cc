@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kProbeAfter = 16;  // nodes; doubled while probes add no path
 constexpr std::int64_t kNodesPerStopCheck = 64;
-constexpr std::int64_t kActionsPerStopCheck = 1 << 16;  // timed: well below a millisecond
+constexpr std::int64_t kActionsPerStopCheck = 1 << 16;  // timed actions: well below a millisecond
 
 }  // namespace
 
@@ -91,7 +91,7 @@ void CutWalk::visit(int stage) {
   }
 }
 
-// Rates the best balanced plan that begins with these cuts: its longest path may exclude all others that do.
+// Rates the best balanced plan that begins with these cuts. Its longest path may exclude all other plans that begin with them.
 void CutWalk::probe(int stage, int last) {
   since_probe_ = 0;
   std::vector<int> cuts = cuts_;
@@ -149,7 +149,7 @@ bool CutWalk::fits(int stage, int first, int last) {
   return !family_.recomputes_for_memory() || within_paths(stage, first, last);
 }
 
-// Of plans as fast as the last one listed, only those that rank before it matter.
+// Among plans as fast as the last one listed, only those that rank before it matter.
 bool CutWalk::may_rank(int stage, int first, int last) {
   const auto next = as_index(stage) + 1;
   const RatedCuts& worst = rater_.best().kept().back();

@@ -127,7 +127,7 @@ void Family::rate_memory(const Plan& plan, RatedCuts& rated) const {
   }
 }
 
-// Those that are, and those on devices which the plan would not fit.
+// Returns the stages that are always recomputed, and those on devices that the plan would not fit.
 std::vector<int> Family::recomputed_for_memory(const Plan& plan) const {
   const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   const auto asks = [&](int device) { return cap(device) > 0 && peaks[as_index(device)] > cap(device); };

@@ -10,17 +10,17 @@
 
 namespace mptune::planner {
 
-/// Faster first, then fewer bytes copied, then less memory, then the order of the cuts.
+/// Ranks faster plans first, then those with fewer bytes copied, then those with less memory, then by the order of the cuts.
 [[nodiscard]] bool ranks_before(const RatedCuts& a, const RatedCuts& b);
 
-/// Makes the plans of a family and rates them with the simulator. Works for every schedule; takes some hundred microseconds per plan.
+/// Makes the plans of a family and rates them with the simulator. It works for every schedule and takes some hundred microseconds per plan.
 class Family {
  public:
-  /// Both must outlive this. Throws as partition() does.
+  /// Both arguments must outlive this object. Throws as partition() does.
   Family(const PartitionProblem& problem, const CostModel& cost);
 
   [[nodiscard]] int stages() const { return static_cast<int>(problem_.stages.size()); }
-  /// Cap of a device of the family; 0: none.
+  /// Returns the cap of a device of the family; 0: none.
   [[nodiscard]] std::int64_t cap(int device) const;
   [[nodiscard]] bool has_caps() const;
   [[nodiscard]] bool always_recomputed(int stage) const;
@@ -31,12 +31,12 @@ class Family {
   [[nodiscard]] bool rows_are_fixed() const;
   [[nodiscard]] bool one_stage_per_device() const;
 
-  /// The plan with these cuts and recomputed stages, with its rows.
+  /// Returns the plan with these cuts and recomputed stages, with its rows.
   [[nodiscard]] Plan plan(const std::vector<int>& cuts, const std::vector<int>& recomputed) const;
-  /// Any plan of the family, with every stage recomputed that may be. Requires: at least as many layers as stages.
+  /// Returns any plan of the family, with every stage recomputed that may be. Requires: at least as many layers as stages.
   [[nodiscard]] Plan any_plan() const;
   [[nodiscard]] RatedCuts rate(const std::vector<int>& cuts) const;
-  /// Bytes copied over a cut before stage `stage`, in both directions, by all micro-batches.
+  /// Returns the bytes copied over a cut before stage `stage`, in both directions, by all micro-batches.
   [[nodiscard]] std::int64_t copied_bytes(int stage, int cut) const;
 
  private:

@@ -41,7 +41,7 @@ class Climber {
     best_ = moved;
   }
 
-  // One cut anywhere between its neighbours, or two by a layer.
+  // Moves one cut anywhere between its neighbours, or two cuts by a layer.
   void step(const std::vector<int>& cuts) {
     for (std::size_t c = 0; c < cuts.size() && !ended_; ++c) {
       std::vector<int> moved = cuts;
@@ -79,7 +79,7 @@ class Climber {
   std::int64_t best_ns_ = 0;
 };
 
-// Empty if the windows have no such cuts.
+// Returns an empty list if the windows have no balanced cuts.
 std::vector<int> balanced(const BalanceBound& balance, const Windows& allowed) {
   std::vector<int> cuts;
   int first = 0;
@@ -99,7 +99,7 @@ void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Wi
   climber.climb(balanced(balance, allowed));
   std::vector<Path> rows = rater.rows();
   const Prices& prices = rater.prices();
-  // 1F1B waits for a copy there and back with every other micro-batch.
+  // 1F1B waits for a copy in each direction with every other micro-batch.
   for (int slot = 0; slot < prices.slots(); ++slot) {
     const auto stage = as_index(prices.stage(slot));
     if (prices.kind(slot) == EventKind::copy) rows[stage].count[as_index(slot)] = (microbatches + 1) / 2;

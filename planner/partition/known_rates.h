@@ -17,7 +17,7 @@ struct RatedCuts {
   std::vector<int> recomputed;
 };
 
-/// The plans of one family that the simulator has rated, by their cuts. The family's caps and recomputation belong to it.
+/// The plans of one family that the simulator has rated, by their cuts. Caps and recomputation are a part of the family.
 using KnownRates = std::map<std::vector<int>, RatedCuts>;
 
 }  // namespace mptune::planner

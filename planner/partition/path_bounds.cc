@@ -85,7 +85,7 @@ int PathBounds::narrow(std::int64_t limit_ns, Windows& windows) {
   return dropped;
 }
 
-// Requires: the rest of this path was found last.
+// Requires: the rest of this path was the last that find_rest() found.
 int PathBounds::narrow_by(int path, std::int64_t limit_ns, Windows& windows) {
   const Bounded& bounded = paths_[as_index(path)];
   const std::int64_t limit = scaled(path, limit_ns);
@@ -128,7 +128,7 @@ std::vector<std::int64_t> PathBounds::narrow_stage(const Bounded& path, int stag
   return reached;
 }
 
-// The nearest and the furthest end of a stage, from which the path goes on within what is left; an empty range where there is none.
+// Returns the nearest and the furthest end of a stage from which the path goes on within what is left; an empty range where there is none.
 std::pair<int, int> PathBounds::reach(const Windows& windows, const Bounded& path, int stage, int first, std::int64_t left) const {
   const auto at = as_index(stage);
   const auto [nearest, furthest] = windows.ends(stage, first);

@@ -11,11 +11,11 @@
 namespace mptune::planner {
 namespace {
 
-constexpr double kShares = 1024;  // of which whole weights are made
+constexpr double kShares = 1024;  // whole weights are made of this many shares
 constexpr int kPatience = 4;      // rounds without a better mean, before weights change half as fast
 
-// Where a stage that begins at `first` ends best, and the mean from `first` on; -1 if it can't end. `ends`: the mean up to each end and on
-// from there; `rest`: from there alone.
+// Returns where a stage that begins at `first` ends best, and the mean from `first` on; -1 if the stage can't end. `ends` has the mean up
+// to each end and on from there, `rest` the mean from there alone.
 std::pair<int, double> best_end(const Windows& windows, const RangeSum<double>& part, const RangeMinimum<double>& ends,
                                 const std::vector<double>& rest, int stage, int first) {
   std::pair<int, double> found{-1, std::numeric_limits<double>::infinity()};
@@ -46,7 +46,7 @@ void PathMixture::add(const Path& path) {
   paths_.push_back(path);
 }
 
-// What each stage, and the copies behind it, add to the mean.
+// Returns what each stage, and the copies after it, add to the mean.
 std::vector<RangeSum<double>> PathMixture::parts() const {
   std::vector<RangeSum<double>> parts(as_index(stages_), RangeSum<double>(prices_.layers()));
   for (int slot = 0; slot < prices_.slots(); ++slot) {

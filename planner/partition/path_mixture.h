@@ -17,23 +17,23 @@ namespace mptune::planner {
 /// weight.
 class PathMixture {
  public:
-  /// `prices` must outlive this.
+  /// `prices` must outlive this object.
   PathMixture(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
 
   /// Adds a path to the mixture.
   void add(const Path& path);
   [[nodiscard]] int paths() const { return static_cast<int>(paths_.size()); }
 
-  /// Cuts that minimise the mean with the current weights, and its length there.
+  /// The cuts that minimise the mean with the current weights, and the mean's length there.
   struct Least {
     double ns = 0;
     std::vector<int> cuts;
   };
-  /// Nothing if the windows allow no plan.
+  /// Returns nullopt if the windows allow no plan.
   [[nodiscard]] std::optional<Least> least(const Windows& windows) const;
-  /// Updates the weights by the lengths of the paths on the cuts of `least`. `target_ns`: the length that the mean should reach.
+  /// Updates the weights by the lengths of the paths on the cuts of `least`. `target_ns` is the length that the mean should reach.
   void reweigh(const Least& least, double target_ns);
-  /// The best mean so far, its weights as whole numbers (Path::of).
+  /// Returns the best mean so far, its weights as whole numbers (Path::of).
   [[nodiscard]] Path best() const;
 
  private:
@@ -43,11 +43,11 @@ class PathMixture {
   const Prices& prices_;
   int stages_;
   std::vector<Path> paths_;
-  std::vector<double> weights_;  // add up to 1
+  std::vector<double> weights_;  // they add up to 1
   std::vector<double> best_weights_;
   double best_ns_ = -1;
   double pace_ = 1;     // factor of the subgradient's step
-  int since_best_ = 0;  // rounds
+  int since_best_ = 0;  // rounds since the best mean changed
 };
 
 }  // namespace mptune::planner

@@ -31,7 +31,7 @@ Prices::Kind Prices::kind_of(EventKind kind) {
   }
 }
 
-// Few operations differ in what decides their price: each of these is priced once.
+// Few operations differ in what decides their price, so each different question is priced once.
 int Prices::slot_of(const Operations& operations, std::size_t index) {
   const Operation& operation = operations.list[index];
   const bool output = operation.kind == EventKind::copy && operations.list[as_index(operation.input)].kind == EventKind::forward;

@@ -14,12 +14,12 @@
 
 namespace mptune::planner {
 
-/// Whole nanoseconds of something in each layer, added up: of every range [first, last) of the layers they are a difference.
+/// Whole nanoseconds of something in each layer, added up: the sum over any range [first, last) of layers is a difference of two sums.
 class LayerSums {
  public:
-  /// Of no layer yet.
+  /// Starts with no layer.
   LayerSums() = default;
-  /// Of the next layer.
+  /// Adds the nanoseconds of the next layer.
   void add(std::int64_t ns) { before_.push_back(before_.back() + ns); }
   [[nodiscard]] std::int64_t before(int layer) const { return before_[as_index(layer)]; }
   [[nodiscard]] std::int64_t at(int first, int last) const { return before(last) - before(first); }
@@ -28,7 +28,7 @@ class LayerSums {
   std::vector<std::int64_t> before_ = {0};
 };
 
-/// Recomputation of a stage that may need none: it takes no time for a range of layers until Prices::settle() says that it is needed.
+/// Recomputation of a stage that may need none. It takes no time for a range of layers until Prices::settle() says that the range needs it.
 class OpenRanges {
  public:
   OpenRanges(int stage, const LayerSums& all, int layers) : stage_(stage), all_(all), width_(as_index(layers) + 1) {}
@@ -49,35 +49,35 @@ class OpenRanges {
   int stage_;
   const LayerSums& all_;
   std::size_t width_;
-  std::vector<bool> recomputed_;  // empty: nowhere
+  std::vector<bool> recomputed_;  // empty: no range is recomputed
 };
 
-/// Prices of a family's operations for all cuts, with the other devices idle; exactly the simulator's. A slot is one price that all
-/// operations share which take equally long in every plan. Times of layers are whole nanoseconds, so those of a stage are sums over its
-/// layers. Only where memory decides which stages are recomputed, they are not (OpenRanges).
+/// Prices of a family's operations for all cuts, with the other devices idle; they are exactly the simulator's. A slot is one price that
+/// all operations share that take equally long in every plan. Times of layers are whole nanoseconds, so those of a stage are sums over its
+/// layers. Where memory decides which stages are recomputed, recomputation is no sum (OpenRanges).
 class Prices {
  public:
-  /// Both must outlive this. slot_of() throws Error where open ranges take more than kTableMemoryLimit.
+  /// Both arguments must outlive this object. slot_of() throws Error where open ranges take more than kTableMemoryLimit.
   Prices(const PartitionProblem& problem, const CostModel& cost);
 
-  /// Index of the slot that prices an operation of the list, made where it is new.
+  /// Returns the index of the slot that prices an operation of the list. A new slot is made where there is none.
   [[nodiscard]] int slot_of(const Operations& operations, std::size_t index);
   [[nodiscard]] int layers() const { return cost_.layers(); }
   [[nodiscard]] int slots() const { return static_cast<int>(slots_.size()); }
-  /// Stage whose layers decide the slot's price; for copies the stage before the cut that they cross.
+  /// Returns the stage whose layers decide the slot's price; for copies, the stage before the cut that they cross.
   [[nodiscard]] int stage(int slot) const { return slots_[as_index(slot)].stage; }
   [[nodiscard]] EventKind kind(int slot) const { return slots_[as_index(slot)].kind; }
 
-  /// Nanoseconds of the slot where its stage has the layers [first, last).
+  /// Returns the nanoseconds of the slot where its stage has the layers [first, last).
   [[nodiscard]] std::int64_t ns(int slot, int first, int last) const {
     const Slot& s = slots_[as_index(slot)];
     if (!s.by_cut.empty()) return s.by_cut[as_index(last)];
     return s.fixed_ns + (s.open != nullptr ? s.open->at(first, last) : s.layers->at(first, last));
   }
 
-  /// The parts of ns(). Of copies, by the cut behind the stage; empty for others.
+  /// The parts of ns(): copies have prices by the cut after the stage; the list is empty for other slots.
   [[nodiscard]] const std::vector<std::int64_t>& by_cut(int slot) const { return slots_[as_index(slot)].by_cut; }
-  /// Of others: a constant, and either sums over layers (else null) or open ranges (else null).
+  /// Other slots have a constant, and either sums over layers (else null) or open ranges (else null).
   [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[as_index(slot)].fixed_ns; }
   [[nodiscard]] const LayerSums* by_layers(int slot) const { return slots_[as_index(slot)].layers; }
   [[nodiscard]] const OpenRanges* open(int slot) const { return slots_[as_index(slot)].open; }
@@ -93,17 +93,17 @@ class Prices {
     std::int64_t fixed_ns = 0;
     const LayerSums* layers = nullptr;
     const OpenRanges* open = nullptr;
-    std::vector<std::int64_t> by_cut;  // of copies, by the cut behind the stage
+    std::vector<std::int64_t> by_cut;  // for copies, by the cut after the stage
     bool operator==(const Slot&) const = default;
   };
   struct Known {
     Kind kind;
     int device_class;
     int number;                 // samples, or replicas
-    std::vector<int> replicas;  // of a sum: devices in the profile, between which copies take time
+    std::vector<int> replicas;  // for a sum of gradients: devices in the profile, between which copies take time
     std::unique_ptr<LayerSums> sums;
   };
-  // All that decides a price: phase, kind, stage, device, destination, samples, fixed cost, copy of an output.
+  // Everything that decides a price: phase, kind, stage, device, destination, samples, fixed cost, copy of an output.
   using Question = std::tuple<Phase, EventKind, int, int, int, int, std::int64_t, bool>;
   struct QuestionHash {
     [[nodiscard]] std::size_t operator()(const Question& question) const;
@@ -119,7 +119,7 @@ class Prices {
 
   const PartitionProblem& problem_;
   const CostModel& cost_;
-  std::vector<int> devices_;  // the profile's indices
+  std::vector<int> devices_;  // indices in the profile
   std::vector<Known> known_;
   std::vector<std::unique_ptr<OpenRanges>> open_;
   std::vector<Slot> slots_;

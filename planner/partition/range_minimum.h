@@ -9,12 +9,12 @@
 
 namespace mptune::planner {
 
-/// The least values of all ranges of a list, by a sparse table: made in O(n log n), a question takes O(1), a search O(log n)
-/// (Bender & Farach-Colton, "The LCA problem revisited", LATIN 2000). Ranges contain both of their ends.
+/// The least values of all ranges of a list, by a sparse table. Making it takes O(n log n), a question O(1), a search O(log n) (Bender &
+/// Farach-Colton, "The LCA problem revisited", LATIN 2000). Ranges contain both of their ends.
 template <typename T>
 class RangeMinimum {
  public:
-  /// The values of the places from `first` on; forgets all before these.
+  /// Takes the values of the places from `first` on, and forgets all earlier values.
   void assign(int first, std::vector<T> values) {
     first_ = first;
     values_ = std::move(values);
@@ -31,20 +31,20 @@ class RangeMinimum {
 
   [[nodiscard]] const T& value(int place) const { return values_[as_index(place - first_)]; }
 
-  /// The place of the least value in [from, to], the first of equal ones. Requires: from <= to.
+  /// Returns the place of the least value in [from, to], the first of equal ones. Requires: from <= to.
   [[nodiscard]] int least(int from, int to) const {
     const auto level = static_cast<std::size_t>(std::bit_width(as_index(to - from + 1))) - 1;
     return lesser(block(level, from), block(level, to + 1 - (1 << level)));
   }
 
-  /// The first place in [from, to] whose value is at most `limit`, -1 if there is none.
+  /// Returns the first place in [from, to] whose value is at most `limit`, -1 if there is none.
   [[nodiscard]] int first_at_most(int from, int to, const T& limit) const {
     for (std::size_t level = levels(); level-- > 0;)
       if (from + (1 << level) <= to + 1 && value(block(level, from)) > limit) from += 1 << level;
     return from <= to && value(from) <= limit ? from : -1;
   }
 
-  /// Likewise the last one.
+  /// Returns the last place in [from, to] whose value is at most `limit`, -1 if there is none.
   [[nodiscard]] int last_at_most(int from, int to, const T& limit) const {
     for (std::size_t level = levels(); level-- > 0;)
       if (to - (1 << level) >= from - 1 && value(block(level, to + 1 - (1 << level))) > limit) to -= 1 << level;
@@ -61,23 +61,23 @@ class RangeMinimum {
   std::vector<int> least_;  // [level][i]: place of the least of 2^level values from the i-th on
 };
 
-/// The other way round: ranges of a list are lowered, then each place is asked for the least value that it got. O(1) for a range, O(n log
-/// n) for the values.
+/// The inverse of RangeMinimum: ranges of a list are lowered, then each place is asked for the least value that it got. Lowering a range
+/// takes O(1), the values O(n log n).
 template <typename T>
 class LoweredRanges {
  public:
-  /// Of `count` places from `first` on.
+  /// Starts with `highest` at each of `count` places from `first` on.
   LoweredRanges(int first, std::size_t count, T highest)
       : first_(first), count_(count), blocks_(static_cast<std::size_t>(std::bit_width(count)) * count, highest) {}
 
-  /// Requires: from <= to.
+  /// Lowers the places [from, to] to at most `value`. Requires: from <= to.
   void lower(int from, int to, const T& value) {
     const auto level = static_cast<std::size_t>(std::bit_width(as_index(to - from + 1))) - 1;
     put(level, as_index(from - first_), value);
     put(level, as_index(to - first_ + 1 - (1 << level)), value);
   }
 
-  /// The least values of the places, in order. Ends the use of this object.
+  /// Returns the least values of the places, in order. The object can't be used afterwards.
   [[nodiscard]] std::vector<T> values() && {
     for (std::size_t level = blocks_.size() / std::max<std::size_t>(1, count_); level-- > 1;) {
       const std::size_t half = std::size_t{1} << (level - 1);
@@ -98,7 +98,7 @@ class LoweredRanges {
 
   int first_;
   std::size_t count_;
-  std::vector<T> blocks_;  // [level][i]: of 2^level places from the i-th on
+  std::vector<T> blocks_;  // [level][i]: least value of 2^level places from the i-th on
 };
 
 }  // namespace mptune::planner

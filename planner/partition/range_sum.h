@@ -9,12 +9,12 @@
 
 namespace mptune::planner {
 
-/// What some slots of one stage take together, each counted so many times: a sum for every range of layers that the stage may have, the
-/// copies over the cut behind it included. `T` is std::int64_t or double, in nanoseconds.
+/// What some slots of one stage take together, each slot times its count: a sum for every range of layers that the stage may have, with the
+/// copies over the cut after it. `T` is std::int64_t or double, in nanoseconds.
 template <typename T>
 class RangeSum {
  public:
-  /// Nothing yet.
+  /// Starts with no slots.
   explicit RangeSum(int layers) : before_(as_index(layers) + 1, T{}), upto_(before_) {}
 
   void add(const Prices& prices, int slot, T count) {

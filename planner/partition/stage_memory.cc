@@ -11,7 +11,7 @@
 namespace mptune::planner {
 namespace {
 
-// Micro-batches in flight on the stage's first device at most, behind its first backward.
+// Returns the most micro-batches in flight on the stage's first device after its first backward.
 int most_in_flight_later(const Plan& plan, int stage) {
   int in_flight = 0;
   int most = 0;
@@ -57,7 +57,7 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
   const auto a = as_index(first);
   const auto b = as_index(last);
   const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
-  // Of pieces, one holds what the layer saves that saves most.
+  // With pieces, one piece at least holds what the layer saves that saves most.
   const std::int64_t saved = recomputed && family_.pieces_may_fit()
                                  ? *std::max_element(sums.layer.begin() + first, sums.layer.begin() + last)
                                  : std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);

@@ -20,7 +20,7 @@ StepTimes::StepTimes(const Operations& operations, Prices& prices)
       add_end_item(operation, slot, last_end, reductions);
       continue;
     }
-    // Which copy comes first on a medium that links share depends on the cuts: without an order the step is a lower bound.
+    // Which copy comes first on a medium that links share depends on the cuts. Without an order the step is a lower bound.
     if (operations.queues && operation.kind == EventKind::copy && operation.lane >= operations.devices) {
       items_.push_back({slot, operation.lane, operation.input + 1, 0});
       continue;
@@ -118,7 +118,7 @@ std::vector<Path> StepTimes::row_paths() {
   return paths;
 }
 
-// Slots of the copies over each cut, of outputs or of gradients, each once.
+// Returns the slots of the copies over each cut, of outputs or of gradients, each once.
 std::vector<std::vector<int>> StepTimes::copies(bool gradients) const {
   std::vector<std::vector<int>> slots(as_index(stages_));
   for (const Item& item : items_) {
@@ -130,7 +130,7 @@ std::vector<std::vector<int>> StepTimes::copies(bool gradients) const {
   return slots;
 }
 
-// Likewise of the actions of a kind.
+// Returns the slots of the actions of a kind, by stage.
 std::vector<std::vector<int>> StepTimes::actions(EventKind kind) const {
   std::vector<std::vector<int>> slots(as_index(stages_));
   for (int slot = 0; slot < prices_.slots(); ++slot)
@@ -138,7 +138,7 @@ std::vector<std::vector<int>> StepTimes::actions(EventKind kind) const {
   return slots;
 }
 
-// A reduction and the updates behind it, on one lane.
+// Adds a reduction and the updates after it, on one lane.
 void StepTimes::add_end_phase(int stage, Path& path) const {
   int at = static_cast<int>(end_items_.size()) - 1;
   while (at >= 0 && prices_.stage(end_items_[as_index(at)].slot) != stage) --at;
@@ -149,9 +149,9 @@ void StepTimes::add_end_phase(int stage, Path& path) const {
   }
 }
 
-// Work of a stage, and of later ones on the same device, begins after a micro-batch has passed the stages before it, and ends with a whole
-// backward, which those of the stages before follow. An order may choose the replicas that do this, and which backwards are split: such
-// work is not counted.
+// Work of a stage, and of later stages on the same device, begins after a micro-batch has passed the stages before it, and ends with a
+// whole backward, which the backwards of the stages before follow. An order may choose the replicas that do this, and which backwards are
+// split; work that depends on these choices is not counted.
 std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
   std::vector<Path> paths(as_index(stages_), Path{std::vector<int>(slot_ns_.size(), 0)});
   std::vector<int> lane(paths.size(), -1);
@@ -179,8 +179,8 @@ std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
   return paths;
 }
 
-// A micro-batch goes from the first stage to the last and back. On one stage, or on one link, the others are in its way: before it on the
-// way there, if it is the last, behind it on the way back, if it is the first.
+// A micro-batch goes from the first stage to the last and back. On one stage, or on one link, the other micro-batches are in its way:
+// before it on the way there if it is the last, after it on the way back if it is the first.
 std::vector<Path> StepTimes::round_trips() const {
   std::vector<std::vector<std::vector<int>>> parts = {actions(EventKind::forward), actions(EventKind::backward), copies(false),
                                                       copies(true)};

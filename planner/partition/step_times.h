@@ -9,36 +9,37 @@
 
 namespace mptune::planner {
 
-/// How often each slot (prices.h) lies on one path through a step. Its length is a lower bound of the step of every plan of the family.
+/// How often each slot (prices.h) lies on one path through a step. The path's length is a lower bound of the step of every plan of the
+/// family.
 struct Path {
   std::vector<int> count;  ///< per slot
-  int of = 1;              ///< of a path mixture: number of paths that `count` sums up
+  int of = 1;              ///< for a path mixture: number of paths that `count` sums up
   bool operator==(const Path&) const = default;
 };
 
-/// Times plans of a family whose rows are the same for all cuts: operations are listed once, a plan changes only their prices.
+/// Times plans of a family whose rows are the same for all cuts: operations are listed once, and a plan changes only their prices.
 class StepTimes {
  public:
-  /// `operations` of any plan of the family; adds their slots to `prices`.
+  /// `operations` are those of any plan of the family; their slots are added to `prices`.
   StepTimes(const Operations& operations, Prices& prices);
 
-  /// Step of the plan with these cuts [ns]. A call takes some microseconds.
+  /// Returns the step of the plan with these cuts [ns]. A call takes some microseconds.
   std::int64_t step_ns(const std::vector<int>& cuts);
   /// False if devices slow each other or links share a medium: then step_ns() is a lower bound.
   [[nodiscard]] bool exact() const { return exact_; }
-  /// Fixed cost of a step, which no path contains.
+  /// Returns the fixed cost of a step, which no path contains.
   [[nodiscard]] std::int64_t step_cost_ns() const { return step_cost_ns_; }
-  /// A longest path through the step that was timed last.
+  /// Returns a longest path through the step that was timed last.
   [[nodiscard]] Path longest_path() const;
 
-  /// For every stage, a path along one of its devices: the longest path if that stage is much slower than all others.
+  /// Returns, for every stage, a path along one of its devices: the longest path if that stage is much slower than all others.
   std::vector<Path> row_paths();
-  /// For every stage, a path along one of its devices that exists for every order of the rows, through the stage's actions and those of
-  /// later stages on the device. Requires: micro-batches of one size. `splits`: the order decides which backwards are split, so backwards
-  /// are left out.
+  /// Returns, for every stage, a path along one of its devices that exists for every order of the rows, through the stage's actions and
+  /// those of later stages on the device. Requires: micro-batches of one size. `splits` says that the order decides which backwards are
+  /// split, so that backwards are left out.
   [[nodiscard]] std::vector<Path> row_paths_of_any_order(bool splits) const;
-  /// Further paths that exist for every order of the rows (compare shortest_of_any_order() in schedule/warm_ups.h). None where
-  /// micro-batches have several sizes. Requires: every stage on one device, which has no other; all backwards whole, or all split.
+  /// Returns further paths that exist for every order of the rows (compare shortest_of_any_order() in schedule/warm_ups.h); none where
+  /// micro-batches have several sizes. Requires: every stage on one device that has no other stage; all backwards whole, or all split.
   [[nodiscard]] std::vector<Path> round_trips() const;
 
  private:
@@ -46,7 +47,7 @@ class StepTimes {
     int slot = 0;
     int lane = 0;
     int input = 0;   ///< place in end_ns_ of what must have ended, 0: nothing
-    int before = 0;  ///< likewise, on the same lane
+    int before = 0;  ///< place in end_ns_ of the item before it on the same lane, 0: none
   };
   // Reductions of gradients, then updates of parameters: they start when all actions have ended.
   struct EndItem {
@@ -54,7 +55,7 @@ class StepTimes {
     int before = -1;  ///< end item on the same lane
     int first = 0;    ///< end items [first, last) must have ended
     int last = 0;
-    int reason = -1;  ///< the one of those that ended last
+    int reason = -1;  ///< the end item of those waited for that ended last
     std::int64_t end_ns = 0;
   };
   void add_end_item(const Operation& operation, int slot, std::vector<int>& last_on, std::vector<std::pair<int, int>>& reductions);
@@ -71,7 +72,7 @@ class StepTimes {
   std::vector<EndItem> end_items_;
   std::int64_t step_cost_ns_ = 0;
   std::vector<std::int64_t> slot_ns_;
-  std::vector<std::int64_t> end_ns_;  ///< of item i at i + 1
+  std::vector<std::int64_t> end_ns_;  ///< end of item i at i + 1
   std::int64_t actions_end_ns_ = 0;
   int final_ = -1;  ///< end item that ended last
 };

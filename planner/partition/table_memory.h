@@ -10,7 +10,7 @@ constexpr std::int64_t kTableMemoryLimit = std::int64_t{2} << 30;
 
 /// Throws Error where the tables of `what` need more than `limit`.
 void check_table_memory(double bytes, std::int64_t limit, const std::string& what, const std::string& where, const std::string& remedy);
-/// The same with kTableMemoryLimit.
+/// Throws Error where the tables of `what` need more than kTableMemoryLimit.
 void check_table_memory(double bytes, const std::string& what, const std::string& where, const std::string& remedy);
 
 }  // namespace mptune::planner

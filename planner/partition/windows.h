@@ -12,7 +12,7 @@ namespace mptune::planner {
 struct Windows {
   std::vector<std::vector<int>> begins;    ///< [s]: layers at which stage s may begin, ascending; [stages()]: the end of the model
   std::vector<std::vector<int>> furthest;  ///< [s][first]: the largest end of a stage s that begins at `first`
-  std::vector<std::vector<int>> nearest;   ///< [s][first]: the smallest end
+  std::vector<std::vector<int>> nearest;   ///< [s][first]: the smallest end of a stage s that begins at `first`
 
   [[nodiscard]] int stages() const { return static_cast<int>(furthest.size()); }
   [[nodiscard]] bool allows(int stage, int first, int last) const {
@@ -20,8 +20,8 @@ struct Windows {
     const auto at = as_index(first);
     return last >= nearest[s][at] && last <= furthest[s][at];
   }
-  /// The smallest and the largest end of a stage that begins at `first`, at layers where the next stage may begin; the first is beyond the
-  /// second where there is none.
+  /// Returns the smallest and the largest end of a stage that begins at `first`, at layers where the next stage may begin. Where there is
+  /// no end, the smallest is beyond the largest.
   [[nodiscard]] std::pair<int, int> ends(int stage, int first) const {
     const auto s = as_index(stage);
     const auto at = as_index(first);

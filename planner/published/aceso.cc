@@ -53,7 +53,7 @@ bool is_recomputable(const AcesoTable& table, int i) {
   return i >= 0 && i < static_cast<int>(table.operators.size()) && table.operators[as_index(i)].recomputable;
 }
 
-// The stages' bounds: 0, the cuts, the number of operators.
+// Returns the stages' bounds: 0, the cuts, the number of operators.
 std::vector<int> bounds_of(const AcesoTable& table, const std::vector<int>& cuts) {
   std::vector<int> bounds = {0};
   bounds.insert(bounds.end(), cuts.begin(), cuts.end());
@@ -84,7 +84,7 @@ void time_step(AcesoPlan& plan) {
   plan.step_ns += (plan.microbatches - 1) * largest;
 }
 
-// One micro-batch size.
+// Searches one micro-batch size.
 class SizeSearch {
  public:
   SizeSearch(const AcesoProblem& problem, const AcesoTable& table, std::int64_t most_sets)
@@ -125,7 +125,7 @@ class SizeSearch {
  private:
   [[nodiscard]] int in_flight(int stage) const { return problem_.devices - stage; }
 
-  // No cuts take less, whatever they recompute.
+  // Returns a bound: no cuts take less, whatever they recompute.
   [[nodiscard]] std::int64_t least_by_bounds(std::int64_t below_ns) const {
     ChainProblem bounds = chain_;
     bounds.below_ns = below_ns;
@@ -160,7 +160,7 @@ class SizeSearch {
   AcesoStages stages_;
   ChainProblem chain_;
   std::int64_t recomputations_ = 0;
-  std::map<std::tuple<int, int, int>, AcesoChoice> recomputed_;  // of ranges that have been priced and don't fit as they are
+  std::map<std::tuple<int, int, int>, AcesoChoice> recomputed_;  // for ranges that have been priced and don't fit as they are
 };
 
 std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {

@@ -12,9 +12,9 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-constexpr std::size_t kMostChoices = 500;          // of a piece
+constexpr std::size_t kMostChoices = 500;          // choices of one piece
 constexpr std::size_t kMostExpanded = 2'000'000;   // steps of a combination before the beaten ones go
-constexpr std::size_t kMostKeptSteps = 4'000'000;  // of all pieces of a combination together
+constexpr std::size_t kMostKeptSteps = 4'000'000;  // steps of all pieces of a combination together
 
 std::int64_t difference(const std::vector<std::int64_t>& sums, int first, int last) {
   return sums[as_index(last)] - sums[as_index(first)];
@@ -24,7 +24,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Least time that saves so much at this rate, a little less, so that it stays a lower bound after rounding.
+// Returns the least time that saves `bytes` at this rate, a little less, so that it stays a lower bound after rounding.
 std::int64_t time_at_rate(std::int64_t bytes, double rate) {
   if (bytes <= 0) return 0;
   if (rate <= 0) return std::numeric_limits<std::int64_t>::max();
@@ -41,7 +41,7 @@ bool beats(const AcesoChoice& a, const AcesoChoice& b) {
   return a.time_ns <= b.time_ns && a.saved_bytes >= b.saved_bytes && a.again_bytes <= b.again_bytes;
 }
 
-// Every n-th of more than `most` values, the first and the last among them. True: some are left out.
+// Keeps every n-th of more than `most` values, the first and the last among them. Returns true if some are left out.
 template <class Value>
 bool thin_out(std::vector<Value>& values, std::size_t most) {
   if (values.size() <= most) return false;
@@ -51,7 +51,7 @@ bool thin_out(std::vector<Value>& values, std::size_t most) {
   return true;
 }
 
-// Keeps the choices that no other beats in time, savings and bytes held again; sorted by time.
+// Keeps the choices that no other choice beats in time, savings and bytes held again; sorted by time.
 void keep_unbeaten(std::vector<AcesoChoice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const AcesoChoice& a, const AcesoChoice& b) {
     return std::tie(a.time_ns, b.saved_bytes, a.again_bytes, a.recomputed) <
@@ -64,7 +64,7 @@ void keep_unbeaten(std::vector<AcesoChoice>& choices) {
   choices = std::move(kept);
 }
 
-// Choices of several pieces together, none of whose runs holds more than `again_limit`: of these only time and savings count.
+// Choices of several pieces together, where no run holds more than `again_limit`, so that only time and savings count.
 class Combination {
  public:
   Combination(const std::vector<const std::vector<AcesoChoice>*>& pieces, std::int64_t again_limit, AcesoEffort& effort)
@@ -82,7 +82,7 @@ class Combination {
     still_.push_back(0);
   }
 
-  // Which choice of every piece saves `need` in the least time, at most `longest_ns`; empty: none does.
+  // Returns which choice of every piece saves `need` in the least time, at most `longest_ns`; empty: none does.
   std::vector<int> least_time(std::int64_t need, std::int64_t longest_ns) {
     if (still_.front() < need || rate_ <= 0 || time_at_rate(need, rate_) > longest_ns) return {};
     steps_.assign(1, {Step{}});
@@ -109,7 +109,7 @@ class Combination {
     int choice = -1;
   };
 
-  // False: the effort is spent.
+  // Returns false where the effort is spent.
   bool add(const std::vector<AcesoChoice>& piece, std::int64_t need, std::int64_t longest_ns) {
     std::vector<Step> next;
     std::vector<Step>& now = steps_.back();
@@ -138,8 +138,8 @@ class Combination {
   std::int64_t again_limit_;
   AcesoEffort& effort_;
   double rate_ = 0;
-  std::vector<std::int64_t> still_;       // most that the pieces from each on can save
-  std::vector<std::vector<Step>> steps_;  // after each piece, more time and more saved from one to the next
+  std::vector<std::int64_t> still_;       // most bytes that the pieces from each one on can save
+  std::vector<std::vector<Step>> steps_;  // after each piece; time and saved bytes grow from one step to the next
 };
 
 }  // namespace
@@ -250,13 +250,13 @@ std::vector<int> AcesoStages::piece_key(int first, int last, bool ends_stage) co
   return key;
 }
 
-// Sorted by time, so those that stay take from the least time to the most.
+// Choices are sorted by time, so those that stay range from the least time to the most.
 void AcesoStages::keep_best(std::vector<AcesoChoice>& choices) {
   keep_unbeaten(choices);
   effort_.limited |= thin_out(choices, kMostChoices);
 }
 
-// All sets of runs of one piece that nothing beats. Between two runs lies at least one operator.
+// Returns all sets of runs of one piece that nothing beats. Between two runs lies at least one operator.
 const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool ends_stage) {
   const auto [found, fresh] = pieces_.try_emplace(piece_key(first, last, ends_stage));
   if (!fresh) return found->second;
@@ -290,7 +290,7 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
   return found->second = std::move(all);
 }
 
-// All that can be recomputed of as few first pieces as make the range fit.
+// Recomputes all that can be of the first pieces, of as few pieces as make the range fit.
 std::optional<AcesoChoice> AcesoStages::first_pieces(int in_flight, int first, int last, std::int64_t longest_ns) const {
   std::vector<int> all;
   std::vector<std::ptrdiff_t> ends;  // of the pieces, among them

@@ -14,7 +14,7 @@ constexpr std::int64_t kChainMemoryLimit = 500'000'000;  // bytes
 
 constexpr std::int64_t kUnreachable = std::numeric_limits<std::int64_t>::max();
 
-// What is known of one range as one stage.
+// What is known of one range as a stage.
 struct KnownTurn {
   TurnCost cost;
   bool exact = false;
@@ -37,7 +37,7 @@ struct LimitedCuts {
   std::int64_t copied_bytes = 0;
 };
 
-// [first, last) of so many layers.
+// Returns the number of ranges [first, last) of `layers` layers.
 std::size_t ranges_of(int layers) {
   return as_index(layers) * (as_index(layers) + 1) / 2;
 }
@@ -71,11 +71,11 @@ class Sweeper {
 
  private:
   [[nodiscard]] KnownTurn& known(int stage, int first, int last) {
-    const std::size_t before = ranges_of(problem_.layers) - ranges_of(problem_.layers - first);  // those that begin earlier
+    const std::size_t before = ranges_of(problem_.layers) - ranges_of(problem_.layers - first);  // number of ranges that begin earlier
     return known_[as_index(stage) * ranges_of(problem_.layers) + before + as_index(last - first) - 1];
   }
 
-  // Every stage keeps a layer, so do those before and behind it.
+  // Visits the ranges where every stage keeps a layer, and so do the stages before and after it.
   template <class Visit>
   void for_each_range(int stage, const Visit& visit) {
     const int behind = problem_.stages - 1 - stage;
@@ -91,7 +91,7 @@ class Sweeper {
     known(stage, first, last).cost = cost.value_or(TurnCost{kUnreachable, kUnreachable, 0});
   }
 
-  // The cost of a range, if it keeps to the limit.
+  // Returns the cost of a range, if it keeps to the limit.
   const TurnCost* within(int stage, int first, int last, std::int64_t limit, bool exact) {
     KnownTurn& entry = known(stage, first, last);
     if (entry.cost.largest_ns > limit || entry.cost.sum_ns == kUnreachable) return nullptr;
@@ -107,7 +107,8 @@ class Sweeper {
     return &entry.cost;
   }
 
-  // Cuts from which the end can be reached within the limit, judged by what is known so far: only for these the exact cost is asked for.
+  // Finds cuts from which the end can be reached within the limit, judged by what is known so far. Only for these the exact cost is asked
+  // for.
   void reach_forward(std::int64_t limit) {
     const auto n = as_index(problem_.layers) + 1;
     reached_.assign((as_index(problem_.stages) + 1) * n, false);
@@ -120,7 +121,7 @@ class Sweeper {
     }
   }
 
-  // Cuts with the least sum whose stages keep to the limit.
+  // Returns cuts with the least sum whose stages keep to the limit.
   std::optional<LimitedCuts> least_sum(std::int64_t limit, bool exact) {
     reach_forward(limit);
     const auto n = as_index(problem_.layers) + 1;
@@ -155,7 +156,7 @@ class Sweeper {
     return found;
   }
 
-  // By the bounds: no cuts have a smaller largest stage.
+  // Returns the least largest stage that the bounds allow: no cuts have a smaller one.
   std::int64_t least_largest(std::int64_t possible) {
     std::int64_t impossible = -1;
     while (possible - impossible > 1) {
@@ -174,13 +175,13 @@ class Sweeper {
   [[nodiscard]] std::int64_t below(std::int64_t largest_ns) const { return below_with(least_sum_ns_, largest_ns); }
   [[nodiscard]] std::int64_t best_ns() const { return result_.found ? std::min(result_.step_ns, problem_.below_ns) : problem_.below_ns; }
 
-  // No stage of better cuts takes more: the others and the repetitions would cost too much.
+  // Returns a limit: no stage of better cuts takes more, since the others and the repetitions would cost too much.
   [[nodiscard]] std::int64_t highest_limit() const {
     if (problem_.repeats == 0 || best_ns() == kUnreachable) return kUnreachable;
     return best_ns() < least_sum_ns_ ? -1 : (best_ns() - least_sum_ns_) / problem_.repeats;
   }
 
-  // Exact costs are asked for in growing windows above the least largest stage, until some cuts are found: these bound the sweep.
+  // Exact costs are asked for in growing windows above the least largest stage until some cuts are found; these bound the sweep.
   std::int64_t first_limit() {
     std::int64_t window = std::max<std::int64_t>(1, least_largest_ns_ / 256);
     while (problem_.repeats > 0) {

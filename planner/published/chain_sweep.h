@@ -8,11 +8,11 @@
 
 namespace mptune::planner {
 
-/// What a range of layers, as one stage of a pipeline, adds to the closed form  sum of all `sum_ns` + repeats x the largest `largest_ns`.
+/// What a range of layers adds, as one stage of a pipeline, to the closed form sum of all `sum_ns` + repeats x the largest `largest_ns`.
 struct TurnCost {
   std::int64_t sum_ns = 0;
   std::int64_t largest_ns = 0;
-  std::int64_t copied_bytes = 0;  ///< decides between equals: fewer are better
+  std::int64_t copied_bytes = 0;  ///< decides between equals: fewer bytes are better
   bool operator==(const TurnCost&) const = default;
 };
 
@@ -21,11 +21,11 @@ struct ChainProblem {
   int layers = 0;
   int stages = 0;
   std::int64_t repeats = 0;  ///< one less than the micro-batches
-  /// Fast lower bounds of the numbers of `exact`. Empty: the range can't be that stage.
+  /// Returns fast lower bounds of the numbers of `exact`. Empty: the range can't be this stage.
   std::function<std::optional<TurnCost>(int stage, int first, int last)> bound;
-  /// May be slow; called at most a few times per range. Empty: the range can't be that stage, or only with largest_ns above `longest_ns`.
+  /// Returns the exact cost. May be slow; called at most a few times per range. Empty: the range can't be this stage within `longest_ns`.
   std::function<std::optional<TurnCost>(int stage, int first, int last, std::int64_t longest_ns)> exact;
-  /// Only cuts that take less are of interest.
+  /// Only cuts that take less than this are of interest.
   std::int64_t below_ns = std::numeric_limits<std::int64_t>::max();
   std::function<bool()> stop;  ///< asked before every sweep; true ends the search with what it has proved
 };
@@ -41,15 +41,15 @@ struct ChainCuts {
   std::int64_t step_ns = 0;  ///< sum + repeats x largest
   std::int64_t lower_bound_ns =
       0;                  ///< no cuts take less (below_ns if none below it exist; kNoCuts: none exist at all); step_ns if `complete`
-  bool complete = false;  ///< not stopped
+  bool complete = false;  ///< true: the search was not stopped
   int sweeps = 0;
 };
 
-/// The best cuts, with a proof. For a given limit of the largest stage the least sum is a shortest path, O(stages x layers^2). The limit
-/// descends from the largest that can pay off to the least possible one, each time below the largest stage of the last plan. So only points
-/// of the Pareto front of (sum, largest) are visited: the sweep over distinct stage costs of Alpa's inter-operator planner (Zheng et al.,
-/// OSDI 2022), without its tolerance. Ties: fewer bytes copied, then the lexicographically smallest cuts of those found first.
-/// Throws as check_chain_memory() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
+/// Returns the best cuts, with a proof. For a given limit of the largest stage the least sum is a shortest path, O(stages x layers^2). The
+/// limit descends from the largest that can pay off to the least possible one, each time below the largest stage of the last plan. So only
+/// points of the Pareto front of (sum, largest) are visited: this is the sweep over distinct stage costs of Alpa's inter-operator planner
+/// (Zheng et al., OSDI 2022), without its tolerance. Ties go to fewer bytes copied, then to the lexicographically smallest cuts of those
+/// found first. Throws as check_chain_memory() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
 [[nodiscard]] ChainCuts best_chain_cuts(const ChainProblem& problem);
 
 }  // namespace mptune::planner

@@ -28,7 +28,7 @@ class DeviceChain {
     }
   }
 
-  // Forward and backward of one micro-batch; a recomputed stage runs its forward twice, as part of the same backward action.
+  // Returns forward and backward of one micro-batch. A recomputed stage runs its forward twice, as part of the same backward action.
   [[nodiscard]] std::int64_t turn_ns(int first, int last, bool recomputed) const {
     const std::int64_t forward = between(forward_ns_, first, last);
     return 2 * action_ns_ + forward + between(backward_ns_, first, last) + (recomputed ? forward : 0);
@@ -40,7 +40,7 @@ class DeviceChain {
   }
 
   std::int64_t action_ns_;
-  std::vector<std::int64_t> forward_ns_ = {0};  // of the layers before each
+  std::vector<std::int64_t> forward_ns_ = {0};  // sums over the layers before each one
   std::vector<std::int64_t> backward_ns_ = {0};
 };
 
@@ -79,7 +79,7 @@ class Straight {
   [[nodiscard]] const DeviceChain& chain(int stage) const { return at(chains_, stage); }
 
   const CostModel& cost_;
-  std::vector<int> devices_;  // the profile's indices
+  std::vector<int> devices_;  // indices in the profile
   int microbatches_;
   int samples_ = 0;
   std::vector<DeviceChain> chains_;      // per stage
@@ -166,7 +166,7 @@ class ClosedForm {
     return need.recomputed ? Fits::recomputed : Fits::yes;
   }
 
-  // The same sweep, with bytes over the cap in the place of time: the least largest excess.
+  // Runs the same sweep with bytes over the cap in the place of time, and so finds the least largest excess.
   void find_smallest_excess(PartitionResult& result) {
     chain_.repeats = 1;
     chain_.below_ns = std::numeric_limits<std::int64_t>::max();

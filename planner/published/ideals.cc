@@ -114,7 +114,7 @@ int Ideals::flip(int ideal, int group) {
 }
 
 bool Ideals::add_all(std::int64_t most, const std::function<bool()>& stop) {
-  // The groups are numbered topologically: an ideal without its last group is one, so each is made once, from that one.
+  // The groups are numbered topologically. An ideal without its last group is an ideal, so each is made once, from that one.
   std::vector<std::vector<int>> frontier = {open(0)};
   for (int ideal = 0; ideal < size(); ++ideal) {
     const std::vector<int> addable = std::move(frontier[as_index(ideal)]);

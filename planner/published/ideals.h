@@ -14,15 +14,15 @@ struct IdealSums {
   std::int64_t device_ns = 0;
   std::int64_t host_ns = 0;
   std::int64_t bytes = 0;
-  std::int64_t cut_ns = 0;  ///< of the nets that reach out of it
+  std::int64_t cut_ns = 0;  ///< copies of the nets that reach out of the ideal
   int groups = 0;
   int host_only = 0;  ///< groups that no device can run
 };
 
-/// Ideals: sets of groups that contain all predecessors of their members; what can lie before a cut. Stored as bits, with sums.
+/// Ideals are sets of groups that contain all predecessors of their members: what can lie before a cut. They are stored as bits, with sums.
 class Ideals {
  public:
-  /// The empty ideal. Keeps a reference to `problem`.
+  /// Starts with the empty ideal. Keeps a reference to `problem`.
   explicit Ideals(const LoadProblem& problem);
 
   [[nodiscard]] int size() const { return static_cast<int>(sums_.size()); }
@@ -30,16 +30,16 @@ class Ideals {
   [[nodiscard]] bool holds(int ideal, int group) const;
   [[nodiscard]] bool subset(int ideal, int of) const;
   [[nodiscard]] bool full(int ideal) const { return sums(ideal).groups == problem_.size(); }
-  /// Groups that can be added, ascending, and groups that can be taken away.
+  /// These return the groups that can be added, and those that can be taken away, ascending.
   [[nodiscard]] std::vector<int> open(int ideal) const;
   [[nodiscard]] std::vector<int> last(int ideal) const;
-  /// Nanoseconds of copies of the groups of `of` that are not in `ideal`. Requires: subset(ideal, of).
+  /// Returns the nanoseconds of copies of the groups of `of` that are not in `ideal`. Requires: subset(ideal, of).
   [[nodiscard]] std::int64_t copy_ns(int ideal, int of) const;
 
-  /// Appends `ideal` with `group` added or taken away, one of open(ideal) and last(ideal); returns its index.
+  /// Appends `ideal` with `group` added or taken away, where `group` is one of open(ideal) or last(ideal). Returns the new index.
   int flip(int ideal, int group);
-  /// Appends all ideals. Requires: only the empty one is there. False where there are more than `most`, or `stop` ended it: then do not use
-  /// them.
+  /// Appends all ideals. Requires: only the empty one is there. Returns false where there are more than `most`, or `stop` ended it; the
+  /// ideals must then not be used.
   [[nodiscard]] bool add_all(std::int64_t most, const std::function<bool()>& stop);
   /// Sorts by work on a device, subsets first, and removes duplicates.
   void sort();
@@ -48,9 +48,9 @@ class Ideals {
   [[nodiscard]] const std::uint64_t* members(int ideal) const { return bits_.data() + as_index(ideal) * stride_; }
 
   const LoadProblem& problem_;
-  std::size_t words_ = 0;            ///< of 64 groups
+  std::size_t words_ = 0;            ///< words of 64 groups each
   std::size_t stride_ = 0;           ///< words of an ideal: its groups, then the nets that reach out of it
-  std::vector<std::uint64_t> bits_;  ///< of all ideals
+  std::vector<std::uint64_t> bits_;  ///< bits of all ideals
   std::vector<IdealSums> sums_;
   std::vector<std::uint64_t> nets_;  ///< groups of each net
 };

@@ -7,19 +7,19 @@
 
 namespace mptune::planner {
 
-/// `count` loads of `load_ns`, or the largest number where they are more. Requires: neither is negative.
+/// Returns `count` loads of `load_ns`, or the largest number where the product is larger. Requires: neither is negative.
 [[nodiscard]] std::int64_t saturated_product(int count, std::int64_t load_ns);
 
-/// How much work devices and hosts can do where none has a load above a limit, with free copies and divisible groups.
+/// How much work devices and hosts can do where no load is above a limit, with free copies and divisible groups.
 class LoadBounds {
  public:
   explicit LoadBounds(const LoadProblem& problem);
 
-  /// Device nanoseconds of the groups that `hosts` host processors can run, each within `load_ns`; rounded up.
+  /// Returns the device nanoseconds of the groups that `hosts` host processors can run, each within `load_ns`; rounded up.
   [[nodiscard]] std::int64_t hosted_ns(int hosts, std::int64_t load_ns) const;
-  /// No split has a smaller largest load.
+  /// Returns a bound: no split has a smaller largest load.
   [[nodiscard]] std::int64_t lower_bound_ns() const { return lower_bound_ns_; }
-  /// No split has a larger one.
+  /// Returns a bound: no split has a larger largest load.
   [[nodiscard]] std::int64_t upper_bound_ns() const { return upper_bound_ns_; }
 
  private:
@@ -30,7 +30,7 @@ class LoadBounds {
   };
   [[nodiscard]] bool enough(const LoadProblem& problem, std::int64_t load_ns) const;
 
-  std::vector<Share> shares_;  ///< of groups, those first that spare most; running sums
+  std::vector<Share> shares_;  ///< running sums over the groups, those that spare most first
   std::int64_t lower_bound_ns_ = 0;
   std::int64_t upper_bound_ns_ = 0;
 };

@@ -27,7 +27,7 @@ void check_nodes(const profiler::PlacementGraph& graph) {
   if (graph.nodes.empty()) refuse_graph(graph, "the graph has no nodes");
   if (graph.devices < 0 || graph.hosts < 0 || graph.devices + graph.hosts < 1)
     refuse_graph(graph, "the graph has no device to place nodes on");
-  // What is added up stays far from the largest number.
+  // Sums of costs stay far from the largest number.
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 8 / static_cast<std::int64_t>(graph.nodes.size());
   for (const profiler::PlacementNode& node : graph.nodes) {
     for (const std::int64_t cost : {node.device_ns, node.host_ns, node.bytes})
@@ -50,7 +50,7 @@ void check_tensors(const profiler::PlacementGraph& graph) {
   }
 }
 
-// Indices in an order that the edges allow; shorter where they make a cycle.
+// Returns indices in an order that the edges allow. The list is shorter where the edges make a cycle.
 std::vector<int> topological(int count, const GroupEdges& edges) {
   std::vector<std::vector<int>> after(as_size(count));
   std::vector<int> waiting(as_size(count), 0);
@@ -106,8 +106,8 @@ NodeSets colocated_sets(const profiler::PlacementGraph& graph) {
   return sets;
 }
 
-// Which nodes may not sit after which: along forward tensors, and against those between backward nodes where one end is colocated with no
-// forward node.
+// Returns which nodes may not sit after which: along forward tensors, and against those between backward nodes where one end is colocated
+// with no forward node.
 GroupEdges node_precedence(const profiler::PlacementGraph& graph, NodeSets& colocated) {
   std::vector<bool> has_forward(graph.nodes.size(), false);
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node)
@@ -133,7 +133,7 @@ GroupEdges set_precedence(const GroupEdges& nodes, NodeSets& sets) {
   return edges;
 }
 
-// One depth-first walk from `start` over what is not `seen`; appends in the order of leaving.
+// Makes one depth-first walk from `start` over what is not `seen`; appends in the order of leaving.
 void walk_sets(int start, const std::map<int, std::vector<int>>& next, std::set<int>& seen, std::vector<int>& left) {
   std::vector<std::pair<int, std::size_t>> path;
   if (seen.insert(start).second) path.emplace_back(start, 0);
@@ -185,7 +185,7 @@ Nets nets_of_sets(const profiler::PlacementGraph& graph, NodeSets& sets) {
 
 using Neighbours = std::map<int, std::set<int>>;
 
-// Whether all of `others` but `node` are met from it.
+// True if all of `others` except `node` are met from it.
 bool reaches(int node, const std::set<int>& others, const Neighbours& next) {
   std::set<int> missing = others;
   missing.erase(node);
@@ -203,7 +203,7 @@ bool reaches(int node, const std::set<int>& others, const Neighbours& next) {
   return missing.empty();
 }
 
-// Sets that cost nothing wherever they sit, but for copies.
+// Returns the sets that cost nothing wherever they sit, except for copies.
 std::set<int> free_sets(const profiler::PlacementGraph& graph, NodeSets& sets) {
   std::set<int> all;
   std::set<int> costly;
@@ -217,8 +217,8 @@ std::set<int> free_sets(const profiler::PlacementGraph& graph, NodeSets& sets) {
   return all;
 }
 
-// A set that costs nothing may follow its last predecessor or await its first successor, if that one takes part in all its copies: no
-// device then pays more. Unites what it can; false where there is none.
+// A set that costs nothing may follow its last predecessor or await its first successor, if that one takes part in all its copies; no
+// device then pays more. Unites what it can; returns false where there is nothing to unite.
 bool unite_free_sets(const profiler::PlacementGraph& graph, const GroupEdges& edges, NodeSets& sets) {
   Neighbours after;
   Neighbours before;

@@ -88,7 +88,7 @@ void LoadSearch::extend(int ideal) {
   work_.pairs += next - first;
 }
 
-// Without looking at the groups: a part computes what the ideals differ in, and copies what the cuts differ in, at least.
+// Decides without looking at the groups: a part computes what the ideals differ in, and copies at least what the cuts differ in.
 bool LoadSearch::may_improve(const std::vector<Transition>& transitions, int ideal, int next) const {
   const IdealSums& before = ideals_.sums(ideal);
   const IdealSums& after = ideals_.sums(next);
@@ -121,7 +121,7 @@ std::int64_t LoadSearch::joined(std::int64_t value, const Part& part, bool on_ho
   return std::max(value, on_host ? part.host_ns : part.compute_ns + part.copy_ns);
 }
 
-// Back from the full ideal, each time to the first ideal from which its value comes about.
+// Goes back from the full ideal, each time to the first ideal from which its value comes about.
 LoadSplit LoadSearch::traced() const {
   LoadSplit split;
   int ideal = ideals_.size() - 1;

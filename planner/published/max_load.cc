@@ -76,8 +76,8 @@ void keep_split(LoadProgress& progress, const Ideals& ideals, const LoadSplit& s
   progress.best = std::move(partition);
 }
 
-// The best split of a family, sought with limits that begin at what is proved: the lower a limit, the fewer parts have to be priced.
-// A family of all ideals also proves what it does not find.
+// Seeks the best split of a family with limits that begin at what is proved: the lower a limit, the fewer parts have to be priced. A family
+// of all ideals also proves what it does not find.
 void search_family(LoadProgress& progress, const Ideals& ideals, bool all) {
   LoadSearch family(progress.problem, progress.bounds, ideals, progress.work);
   const std::int64_t from = progress.lower_ns;
@@ -91,7 +91,7 @@ void search_family(LoadProgress& progress, const Ideals& ideals, bool all) {
   }
 }
 
-// Groups in an order that precedence allows: where there is a choice, the group that a choice opened last.
+// Returns the groups in an order that precedence allows. Where there is a choice, the group that became free last comes first.
 std::vector<int> depth_first(const std::vector<std::vector<int>>& before, const std::vector<std::vector<int>>& after) {
   std::vector<std::size_t> missing;
   std::vector<int> ready;
@@ -109,7 +109,7 @@ std::vector<int> depth_first(const std::vector<std::vector<int>>& before, const 
   return order;
 }
 
-// What lies before each cut of a few orders: all there are of a chain.
+// Returns what lies before each cut of a few orders. For a chain, these are all cuts.
 Ideals ideals_of_orders(const LoadProblem& problem) {
   std::vector<int> as_numbered(problem.groups.size());
   std::iota(as_numbered.begin(), as_numbered.end(), 0);
@@ -124,8 +124,8 @@ Ideals ideals_of_orders(const LoadProblem& problem) {
   return ideals;
 }
 
-// Adds what differs from one of `cuts` by `flips` groups at most: some removed, last first, then others added, first first, so that each
-// is made only once. False where they are more than `most`.
+// Adds what differs from one of `cuts` by `flips` groups at most: some removed, last first, then others added, first first, so that each is
+// made only once. Returns false where there are more than `most`.
 bool add_neighbours(Ideals& ideals, const std::vector<int>& cuts, int flips, std::int64_t most) {
   struct Step {
     int ideal = 0;
@@ -168,7 +168,7 @@ void search_nearby(LoadProgress& progress, Ideals& ideals, std::int64_t most_ide
   }
 }
 
-// The best split again, with as few copies as possible between as many parts.
+// Finds the best split again, with as few copies as possible between as many parts.
 void tidy(LoadProgress& progress, const Ideals& ideals) {
   if (progress.work.ended) return;
   LoadProblem problem = progress.problem;

@@ -14,8 +14,8 @@ namespace mptune::planner {
 /// The best that was found by an objective.
 struct ObjectiveResult {
   std::variant<Plan, LoadPartition> best;  ///< a split where the objective knows no schedule
-  double value_s = 0;                      ///< what is least: the step, or the largest load of a device
-  double lower_bound_s = 0;                ///< nothing has a smaller value
+  double value_s = 0;                      ///< what is minimized: the step, or the largest load of a device
+  double lower_bound_s = 0;                ///< no plan or split has a smaller value
   double gap = 0;                          ///< value / lower bound - 1; 0 proves the best
   std::vector<std::int64_t> peak_bytes;    ///< per device, by the objective's own rule
 };
@@ -25,9 +25,10 @@ struct ObjectiveResult {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// As on the command line: "closed-form".
+  /// Returns the name as on the command line: "closed-form".
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// Deterministic. Throws Error: infeasible where nothing fits; choices that the objective does not know.
+  /// Returns the best by this objective. Deterministic. Throws Error (infeasible) where nothing fits, and for choices that the objective
+  /// does not know.
   [[nodiscard]] virtual ObjectiveResult minimize() const = 0;
 };
 

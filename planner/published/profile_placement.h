@@ -8,11 +8,11 @@
 
 namespace mptune::planner {
 
-/// One micro-batch of a profiled model as a graph to be placed: of each layer its forward (node 2 l) and its backward (2 l + 1), colocated;
-/// outputs go forward, once per receiving device, gradients back from every layer that took one.
+/// Returns one micro-batch of a profiled model as a graph to be placed. Each layer has its forward (node 2 l) and its backward (2 l + 1),
+/// colocated; outputs go forward, once per receiving device, and gradients come back from every layer that took an output.
 ///
-/// Times are those alone, copies go over the slowest link between any two of `devices`. Bytes are parameters, gradients, optimizer state
-/// and buffers, and what one micro-batch keeps: how many are in flight is up to the schedule, which this model does not know.
+/// Times are those measured alone; copies go over the slowest link between any two of `devices`. Bytes are parameters, gradients, optimizer
+/// state and buffers, and what one micro-batch keeps; how many are in flight depends on the schedule, which this model does not know.
 /// Where a stage may not begin at a layer, it shares a device with the layer before it.
 /// `devices` are indices into the profile's; `memory_bytes` is the cap of each, 0: none. Throws Error where they are of different classes,
 /// or where a link between them is not known.

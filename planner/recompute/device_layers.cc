@@ -27,7 +27,7 @@ void DeviceLayers::add(const Plan& plan, int stage, int device, const CostModel&
     const std::int64_t input = cost.boundary_bytes(layer, samples, false);
     choices_.push_back(
         {stage, layer, std::llround(cost.layer(index, layer, samples).forward_s * 1e9), flights * saved, flights * input, first});
-    // Later backwards find all gradients; the first one makes them, so that fewer are there.
+    // Later backwards find all gradients there; while the first backward makes them, fewer are there.
     const std::int64_t missing = gradients - cost.parameters_bytes(layer + 1, last_layer);
     const std::int64_t workspace =
         std::max(cost.workspace_bytes(index, layer, layer + 1, samples), cost.first_backward_bytes(index, layer, samples) - missing);

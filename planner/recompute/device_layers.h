@@ -9,15 +9,16 @@
 
 namespace mptune::planner {
 
-/// The layers of one device of a plan, any of which may be computed again.
+/// The layers of one device of a plan. Any of them may be computed again.
 class DeviceLayers {
  public:
-  /// Costs are those of the plan's largest micro-batch.
+  /// Reads the layers of `device`. Costs are those of the plan's largest micro-batch.
   DeviceLayers(const Plan& plan, int device, const CostModel& cost);
 
   [[nodiscard]] const std::vector<LayerChoice>& choices() const { return choices_; }
   [[nodiscard]] const std::vector<LayerNeed>& needs() const { return needs_; }
-  /// Makes a plan compute the layers of a set again, and no others of this device. Requires: the same stages as the constructor's plan.
+  /// Makes a plan compute the layers of a set again, and no other layers of this device. Requires: the same stages as the constructor's
+  /// plan.
   void choose(const LayerSet& set, Plan& plan) const;
 
  private:

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 
-// Where a stage begins that has the layer before `end`.
+// Returns where the stage begins that has the layer before `end`.
 std::size_t stage_begin(const std::vector<LayerNeed>& layers, std::size_t end) {
   std::size_t begin = end - 1;
   while (begin > 0 && !layers[begin].first) --begin;
   return begin;
 }
 
-// The layers of one stage.
+// Finds the pieces of the layers of one stage.
 class StagePieces {
  public:
   StagePieces(std::span<const LayerNeed> layers, std::int64_t most_bytes)
@@ -46,12 +46,12 @@ class StagePieces {
   }
 
  private:
-  // Of the layers before one: fewest bytes that they save, if the last of them is saved, and if it is computed again.
+  // The fewest bytes that the layers before a layer save, if the last of them is saved, and if it is computed again.
   struct Before {
     std::int64_t saved = kNone;
     std::int64_t again = kNone;
-    bool behind_piece = false;  // `saved`: the layer before that is computed again
-    std::size_t piece = 0;      // `again`: where its piece begins
+    bool behind_piece = false;  // for `saved`: the layer before the saved one is computed again
+    std::size_t piece = 0;      // for `again`: where the piece begins
   };
 
   void save(std::size_t i) {
@@ -78,7 +78,7 @@ class StagePieces {
 
   std::span<const LayerNeed> layers_;
   std::int64_t most_bytes_;
-  std::vector<Before> before_;  // before each layer, and the end
+  std::vector<Before> before_;  // before each layer, and before the end
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace mptune::planner {
 namespace {
 
-// Sets of layers that are made in the time of a simulated action.
+// How many sets of layers are made in the time of a simulated action.
 constexpr std::int64_t kSetsPerAction = 32;
 constexpr int kMostExchanges = 64;
 
@@ -25,7 +25,7 @@ class DeviceFit {
   DeviceFit(Plan& plan, int device, std::int64_t cap, const CostModel& cost)
       : plan_(plan), device_(device), cap_(cap), cost_(cost), layers_(plan, device, cost) {}
 
-  // Of the sets that fit the one with the least time, or the one that exceeds the cap by least.
+  // Chooses the set that takes least time of those that fit, or the one that exceeds the cap by least.
   void fit(Effort effort) {
     LeastSet found = least_set(layers_.choices(), [this](const LayerSet& set) { return fits(set); });
     worked_ += found.stored / kSetsPerAction;
@@ -36,7 +36,7 @@ class DeviceFit {
     layers_.choose(behind && step_s(*behind) < step_s(some) ? *behind : some, plan_);
   }
 
-  // In simulated actions.
+  // Returns the work so far, in simulated actions.
   [[nodiscard]] std::int64_t worked() const { return worked_; }
 
  private:
@@ -44,7 +44,7 @@ class DeviceFit {
     return smallest_peak(layers_, cap_, [this](const LayerSet& set) { return peak_bytes(set); }).layers;
   }
 
-  // What is left of the set whose forwards take less.
+  // Drops layers from both sets, and improves the one whose forwards then take less.
   LayerSet less(std::optional<LayerSet> found, LayerSet smallest) {
     drop(smallest);
     if (found) drop(*found);
@@ -65,7 +65,7 @@ class DeviceFit {
     }
   }
 
-  // Computes layers again in the place of others whose forwards take more, as long as it fits.
+  // Computes layers again in the place of layers whose forwards take more, as long as the set fits.
   void exchange(LayerSet& set) {
     const std::vector<LayerChoice>& layers = layers_.choices();
     std::vector<std::size_t> order(set.size());
@@ -91,8 +91,8 @@ class DeviceFit {
     return ns;
   }
 
-  // The last layers of one stage are computed again while the device waits for the gradient (first_recomputed_early): they may cost less
-  // time than their forward takes. The fewest that fit, of the stage where that is fastest.
+  // The last layers of one stage are computed again while the device waits for the gradient (first_recomputed_early), so they may cost less
+  // time than their forward takes. Returns the fewest last layers that fit, of the stage where that is fastest.
   std::optional<LayerSet> fitting_behind() {
     std::optional<LayerSet> best;
     double best_s = 0;

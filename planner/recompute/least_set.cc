@@ -10,7 +10,7 @@
 namespace mptune::planner {
 namespace {
 
-// Most sets of a front; of more, every second one is dropped.
+// Most sets of a front. Of a longer front every second set is dropped.
 constexpr std::size_t kMostSets = 512;
 
 // A set of some of the layers.
@@ -20,15 +20,15 @@ struct Set {
   int last = -1;  // index among the links, -1: empty
 };
 
-// A layer of a set, and the link of the layer before it.
+// A layer of a set, and the link to the layer before it.
 struct Link {
   int layer = 0;
   int before = -1;
 };
 
-using Front = std::vector<Set>;  // longer, and with more bytes freed, from set to set
+using Front = std::vector<Set>;  // from set to set, forwards take longer and more bytes are freed
 
-// What is saved besides if the layer before this one is computed again and this one is not.
+// Returns what is saved in addition if the layer before this one is computed again and this one is not.
 std::int64_t border(const LayerChoice& layer, bool before, bool again) {
   return before && !again && !layer.first ? layer.input_bytes : 0;
 }
@@ -54,7 +54,7 @@ class Search {
       : layers_(layers), fits_(fits), least_(layers.size() + 1) {}
 
   LeastSet find() {
-    // A byte for which all forwards are no price.
+    // At this price of a byte, all forwards together cost less than one byte.
     double all_ns = 1;
     for (const LayerChoice& layer : layers_) all_ns += static_cast<double>(layer.forward_ns);
     high_ = cheapest(all_ns);
@@ -67,7 +67,7 @@ class Search {
   }
 
  private:
-  // Fills least_: of the layers from each one on, the least time less the price of what is freed.
+  // Fills least_: for the layers from each one on, the least time less the price of what is freed.
   void price(double ns_per_byte) {
     price_ = ns_per_byte;
     least_.back() = {0, 0};
@@ -81,7 +81,7 @@ class Search {
     return (again ? static_cast<double>(layer.forward_ns) : 0) + price_ * saved + least_[i + 1][again];
   }
 
-  // The set of least time less the price of what it frees: a corner of the hull.
+  // Returns the set with the least time less the price of what it frees. It is a corner of the convex hull.
   Set cheapest(double ns_per_byte) {
     price(ns_per_byte);
     Set set;
@@ -114,7 +114,7 @@ class Search {
     }
   }
 
-  // The sets that take less than high_ and free more than low_.
+  // Returns the sets that take less than high_ and free more than low_.
   Front between() {
     const double most_ns = static_cast<double>(high_.ns) - price_ * static_cast<double>(low_.freed);
     std::array<Front, 2> fronts{Front{Set{}}, Front{}};
@@ -161,8 +161,8 @@ class Search {
 
   const std::vector<LayerChoice>& layers_;
   const std::function<bool(const LayerSet&)>& fits_;
-  std::vector<std::array<double, 2>> least_;  // from layer i on, behind a saved layer and behind one that is computed again
-  double price_ = 0;                          // of least_
+  std::vector<std::array<double, 2>> least_;  // from layer i on, after a saved layer and after one that is computed again
+  double price_ = 0;                          // price of a byte in least_
   std::vector<Link> links_;
   Set low_;   // does not fit
   Set high_;  // fits

@@ -18,7 +18,7 @@ constexpr std::int64_t kStepsToTooFew = 16;
 SmallestPeak smallest_peak(const DeviceLayers& layers, std::int64_t cap, const std::function<std::int64_t(const LayerSet&)>& peak_bytes) {
   SmallestPeak smallest{LayerSet(layers.needs().size(), true), std::numeric_limits<std::int64_t>::max()};
   std::optional<LayerSet> set = smallest.layers;
-  std::int64_t too_few = 0;  // bytes that no set's backward gets by with
+  std::int64_t too_few = 0;  // no set has a backward that needs only this many bytes
   for (int tries = 0; tries < kPeaksInPieces; ++tries) {
     const std::int64_t peak = peak_bytes(*set), backward = backward_bytes(layers.needs(), *set);
     if (peak < smallest.peak_bytes) smallest = {*set, peak};

@@ -16,27 +16,27 @@ struct SmallestPeak {
   std::int64_t peak_bytes = 0;
 };
 
-/// The first set that fits the cap, or of up to 8 that do not, the one that exceeds it by least. Begins with all layers, whose backward
-/// holds all that they save. Where that exceeds the cap, the backward must need so much less: the next set saves fewest bytes for that
-/// (least_kept()), and so on. A set that fits is found if there is one and the peak is that of a whole backward with the most micro-batches
-/// in flight, unless 8 sets are not enough.
+/// Returns the first set that fits the cap, or of up to 8 sets that do not fit, the one that exceeds it by least. It begins with all
+/// layers, whose backward holds all that they save. Where that exceeds the cap, the backward must need less by the excess: the next set
+/// saves fewest bytes for that (least_kept()), and so on. A set that fits is found if there is one and the peak is that of a whole backward
+/// with the most micro-batches in flight, unless 8 sets are not enough.
 [[nodiscard]] SmallestPeak smallest_peak(const DeviceLayers& layers, std::int64_t cap,
                                          const std::function<std::int64_t(const LayerSet&)>& peak_bytes);
 
-/// What a peak takes beside the actions of its row, in simulated actions.
+/// What computing a peak costs beside the actions of its row, in simulated actions.
 inline constexpr std::int64_t kActionsPerPeak = 20;
-/// Peaks that smallest_peak() takes at most.
+/// Number of peaks that smallest_peak() computes at most.
 inline constexpr int kPeaksInPieces = 8;
 
-/// Chooses the recomputation of one of a plan's devices: index into Plan::devices.
+/// Chooses the recomputation of one of a plan's devices. `device` is an index into Plan::devices.
 using FitDevice = std::function<void(Plan& plan, int device)>;
 
-/// The plan after `fit` has chosen for each device over its cap (per device of the plan, 0: none). Replicas of a stage on unequal devices
-/// may each ask for another set: if one still exceeds its cap, its stages are recomputed whole.
+/// Returns the plan after `fit` has chosen for each device over its cap (per device of the plan, 0: none). Replicas of a stage on unequal
+/// devices may each ask for another set; if one of them still exceeds its cap, its stages are recomputed whole.
 [[nodiscard]] Plan fit_devices(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost, const FitDevice& fit);
 
-/// The plan with the sets of smallest_peak() on every device over its cap. Requires: a valid plan with rows; on these devices no
-/// recomputation.
+/// Returns the plan with the sets of smallest_peak() on every device over its cap. Requires: a valid plan with rows; these devices have no
+/// recomputation yet.
 [[nodiscard]] Plan with_smallest_peaks(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
 }  // namespace mptune::planner

@@ -8,26 +8,26 @@
 
 namespace mptune::planner {
 
-/// When the inputs of actions arrive: from the same device at once, from another one when the copy ends. Copies in one direction between
-/// two devices run one after another in the order of sending.
+/// Tells when the inputs of actions arrive: from the same device at once, from another one when the copy ends. Copies in one direction
+/// between two devices run one after another in the order of sending.
 class Arrivals {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-  /// Nothing is made yet. Both must outlive this.
+  /// Starts with nothing made. Both arguments must outlive this object.
   Arrivals(const Layout& layout, const ScheduleCosts& costs);
   void clear();
 
-  /// When the action's inputs have arrived: kNever while one is not made, 0 without any. Earlier by what the action recomputes before it
-  /// reads.
+  /// Returns when the action's inputs have arrived: kNever while one is not made, 0 where the action reads none. The time is earlier by
+  /// what the action recomputes before it reads.
   [[nodiscard]] std::int64_t at(const Action& action) const {
     if (action.kind == ActionKind::backward_weight) return 0;
     return inputs(action.kind == ActionKind::forward)[layout_.slot(action.stage, action.microbatch)].at_ns();
   }
 
-  /// An action ends. Requires: calls for one device in the order of their ends.
+  /// Records that an action ends. Requires: calls for one device in the order of their ends.
   void send(const Action& action, std::int64_t end_ns);
-  /// The stages that read what the action makes.
+  /// Returns the stages that read what the action makes.
   [[nodiscard]] const std::vector<int>& readers(const Action& action) const;
 
  private:
@@ -36,7 +36,7 @@ class Arrivals {
     std::int64_t last_ns = 0;
     [[nodiscard]] std::int64_t at_ns() const { return missing > 0 ? kNever : last_ns; }
   };
-  // To the stages that read an output, or a gradient.
+  // The stages that read an output, or a gradient, and the copies to them.
   struct Sends {
     std::vector<int> to;
     std::vector<std::int64_t> copy_ns;
@@ -47,12 +47,12 @@ class Arrivals {
   const Layout& layout_;
   const ScheduleCosts& costs_;
   std::vector<Sends> forward_;           // by sending stage
-  std::vector<Sends> backward_;          // likewise
-  std::vector<int> outputs_read_;        // by reading stage
-  std::vector<int> gradients_read_;      // likewise
+  std::vector<Sends> backward_;          // by sending stage
+  std::vector<int> outputs_read_;        // number of outputs, by reading stage
+  std::vector<int> gradients_read_;      // number of gradients, by reading stage
   std::vector<std::int64_t> link_free_;  // [source * devices + destination]
   std::vector<Input> outputs_;           // by slot of the reader
-  std::vector<Input> gradients_;         // likewise
+  std::vector<Input> gradients_;         // by slot of the reader
 };
 
 }  // namespace mptune::planner

@@ -10,25 +10,25 @@ namespace mptune::planner {
 /// backward take one unit, copies take none, a micro-batch saves one byte.
 struct StageCosts {
   std::int64_t forward_ns = 1;
-  std::int64_t backward_ns = 2;        ///< of both gradients at once
-  std::int64_t backward_input_ns = 1;  ///< of the split backward
+  std::int64_t backward_ns = 2;        ///< both gradients at once
+  std::int64_t backward_input_ns = 1;  ///< gradients of inputs in a split backward
   std::int64_t backward_weight_ns = 1;
   std::int64_t saved_activation_bytes = 1;  ///< from the forward to the end of the backward
-  std::int64_t held_bytes = 1;              ///< between the gradients of inputs and of weights; more than before where gradients join them
+  std::int64_t held_bytes = 1;              ///< between gradients of inputs and of weights; more than saved where output gradients join
   std::int64_t send_output_ns = 0;    ///< copy of the output to the next stage, where that is on another device; in a graph the longest
-  std::int64_t send_gradient_ns = 0;  ///< copy of the input's gradient to the stage before, likewise
-  std::int64_t recompute_ns = 0;      ///< at the start of backward_ns and backward_input_ns: what does not wait for the output's gradient;
-                                      ///< what is computed again while the gradient goes through the stage is a part of both, not of this
+  std::int64_t send_gradient_ns = 0;  ///< copy of the gradient of the input to the stage before; conditions as for send_output_ns
+  std::int64_t recompute_ns = 0;      ///< part of backward_ns and backward_input_ns: recomputation before the output's gradient is needed;
+                                      ///< recomputation while the gradient goes through the stage is a part of both, but not of this
   bool operator==(const StageCosts&) const = default;
 };
 
 /// Copies between two stages of a graph.
 struct LinkCosts {
-  int front = 0;  ///< stage
+  int front = 0;  ///< index of the stage that makes the output; `back` reads it
   int back = 0;
   std::int64_t output_ns = 0;    ///< copy of the front stage's output, where the back stage is on another device
-  std::int64_t gradient_ns = 0;  ///< copy of its gradient, likewise
-  bool needs_gradient = true;    ///< false: nothing comes back
+  std::int64_t gradient_ns = 0;  ///< copy of the output's gradient, where the back stage is on another device
+  bool needs_gradient = true;    ///< false: no gradient comes back
   bool operator==(const LinkCosts&) const = default;
 };
 
@@ -36,8 +36,8 @@ struct LinkCosts {
 struct ScheduleCosts {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   std::vector<StageCosts> stages;
-  std::vector<std::int64_t> free_bytes = {};  ///< per device of the plan: for saved activations; empty: no limit on any device
-  std::vector<LinkCosts> links = {};          ///< which stages read the outputs of which; empty: each those of the stage before it
+  std::vector<std::int64_t> free_bytes = {};  ///< saved activations that fit, per device of the plan; empty: no limit on any device
+  std::vector<LinkCosts> links = {};          ///< which stages read the outputs of which; empty: each stage reads the one before it
   bool operator==(const ScheduleCosts&) const = default;
 };
 

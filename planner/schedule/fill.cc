@@ -17,7 +17,7 @@ class WeightFiller {
     for (std::size_t d = 0; d < order.size(); ++d) filled_.rows[d].reserve(order[d].size() * 3 / 2);
   }
 
-  // One action per device and round, so that devices idle on the same terms.
+  // Each device advances by one action per round, so that devices idle on the same terms.
   Filled run() {
     for (bool progress = true; progress;) {
       progress = false;
@@ -41,8 +41,8 @@ class WeightFiller {
     std::int64_t idle_ns = 0;
     std::int64_t saved_activation_bytes = 0;
     bool started = false;
-    std::vector<Action> gradients;  // of weights, in the order of their input gradients
-    std::size_t weighted = 0;       // of them done
+    std::vector<Action> gradients;  // weight gradients, in the order of their input gradients
+    std::size_t weighted = 0;       // how many of them are done
   };
 
   [[nodiscard]] const StageCosts& costs(const Action& action) const { return costs_.stages[as_index(action.stage)]; }

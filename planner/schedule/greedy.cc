@@ -83,7 +83,7 @@ class Greedy {
   [[nodiscard]] static bool runs(const Unit& unit, int microbatch) { return microbatch % unit.stride == unit.first; }
   [[nodiscard]] int next_forward(int u) { return unit(u).microbatch(progress(u).forwards); }
 
-  // Bytes of a micro-batch on a device: those it holds, and those it still needs.
+  // Returns the bytes of a micro-batch on a device: those it holds, and those it still needs.
   std::pair<std::int64_t, std::int64_t> bytes_of(int d, int microbatch) {
     std::int64_t saved = 0;
     std::int64_t needed = 0;
@@ -97,7 +97,8 @@ class Greedy {
     return {saved, needed};
   }
 
-  // The banker's algorithm: after this forward, the micro-batches of the device can still finish one after another, the oldest first.
+  // This is the banker's algorithm: after this forward, the micro-batches of the device can still finish one after another, the oldest
+  // first.
   bool has_room(int u) {
     const int d = unit(u).device;
     if (!policy_.in_flight.empty() && progress(u).forwards - progress(u).inputs >= policy_.in_flight[as_index(unit(u).stage)]) return false;

@@ -13,14 +13,14 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostTimedActions = 250'000;  // timed; what has been found by then stays
+constexpr std::int64_t kMostTimedActions = 250'000;  // limit of actions that are timed; what has been found by then stays
 
 std::int64_t left_by(const ScheduleCosts& costs, const Action& action) {
   return bytes_left(costs.stages[as_index(action.stage)], action);
 }
 
-// One row within a number of bytes. A forward that would exceed it waits until weight gradients have run, which come before it if they can,
-// or whatever else frees memory.
+// Keeps one row within a number of bytes. A forward that would exceed it waits until memory is free. Weight gradients that can run run
+// before it; otherwise it waits for whatever else frees memory.
 class RowWithin {
  public:
   RowWithin(const std::vector<Action>& row, const ScheduleCosts& costs, std::int64_t most_bytes)
@@ -29,7 +29,7 @@ class RowWithin {
       if (action.kind == ActionKind::backward_weight) weights_.push_back(action);
   }
 
-  // Empty if an action then comes before its forward.
+  // Returns an empty row if an action would then come before its forward.
   std::vector<Action> changed() {
     for (const Action& action : row_) {
       if (action.kind == ActionKind::forward)
@@ -65,7 +65,7 @@ class RowWithin {
     }
   }
 
-  // The first weight gradients whose input gradients have run.
+  // Runs the first weight gradients whose input gradients have run.
   bool run_weights() {
     const auto ready = std::ranges::find_if(weights_, [&](const Action& weights) {
       return std::ranges::count_if(inputs_, [&](const Action& input) { return same_microbatch(weights, input); }) == 1 + weights.further;
@@ -83,12 +83,12 @@ class RowWithin {
   std::int64_t most_bytes_;
   std::int64_t now_bytes_ = 0;
   std::vector<Action> changed_;
-  std::deque<Action> forwards_;  // that wait
-  std::vector<Action> inputs_;   // that have run, of weight gradients that have not
-  std::deque<Action> weights_;   // that have not run
+  std::deque<Action> forwards_;  // forwards that wait
+  std::vector<Action> inputs_;   // input gradients that have run, where the weight gradients have not
+  std::deque<Action> weights_;   // weight gradients that have not run
 };
 
-// What is saved after each action of these rows, each number once, ascending.
+// Returns the bytes that are saved after each action of these rows, each number once, ascending.
 std::vector<std::int64_t> levels(const Rows& rows, const ScheduleCosts& costs) {
   std::set<std::int64_t> all;
   for (const std::vector<Action>& row : rows) {

@@ -9,7 +9,7 @@
 
 namespace mptune::planner {
 
-/// One replica of a stage: what runs the micro-batches first, first + stride, ... in this order.
+/// One replica of a stage. It runs the micro-batches first, first + stride, ... in this order.
 struct Unit {
   int stage = 0;
   int device = 0;
@@ -29,7 +29,7 @@ class Layout {
   [[nodiscard]] int stages() const { return static_cast<int>(first_unit_.size()); }
   [[nodiscard]] int microbatches() const { return microbatches_; }
   [[nodiscard]] const std::vector<Unit>& units() const { return units_; }
-  /// Units of a device, stages ascending.
+  /// Returns the units of a device, stages ascending.
   [[nodiscard]] const std::vector<int>& on(int device) const { return on_[as_index(device)]; }
   [[nodiscard]] int unit_of(int stage, int microbatch) const {
     const auto s = as_index(stage);
@@ -39,7 +39,7 @@ class Layout {
   [[nodiscard]] std::size_t slot(int stage, int microbatch) const {
     return as_index(stage) * as_index(microbatches_) + as_index(microbatch);
   }
-  /// Of each stage.
+  /// Returns the number of replicas of each stage.
   [[nodiscard]] const std::vector<int>& replicas() const { return replicas_; }
   /// True where every stage has one device.
   [[nodiscard]] bool single() const { return units_.size() == first_unit_.size(); }
@@ -54,7 +54,7 @@ class Layout {
 
 using Rows = std::vector<std::vector<Action>>;
 
-/// Nanoseconds of an action.
+/// Returns the nanoseconds of an action.
 [[nodiscard]] inline std::int64_t duration_ns(const StageCosts& costs, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -69,7 +69,7 @@ using Rows = std::vector<std::vector<Action>>;
   return 0;
 }
 
-/// Bytes that an action leaves behind: positive for a forward, negative for what releases them.
+/// Returns the bytes that an action leaves behind: positive for a forward, negative for what releases them.
 [[nodiscard]] inline std::int64_t bytes_left(const StageCosts& costs, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -84,7 +84,7 @@ using Rows = std::vector<std::vector<Action>>;
   return 0;
 }
 
-/// Likewise, of all micro-batches of an action; fused weight gradients are priced as single ones.
+/// These return the sums over all micro-batches of an action; fused weight gradients are priced as single ones.
 [[nodiscard]] inline std::int64_t duration_ns(const StageCosts& costs, const Action& action) {
   return (1 + action.further) * duration_ns(costs, action.kind);
 }

@@ -18,7 +18,7 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostActions = 250'000;  // timed while a schedule is improved
+constexpr std::int64_t kMostActions = 250'000;  // limit of actions that are timed while a schedule is improved
 
 class ListScheduler {
  public:
@@ -51,7 +51,7 @@ class ListScheduler {
     Rows rows;
     std::int64_t excess_bytes = 0;  // over the limit on the worst device
     std::int64_t end_ns = 0;
-    std::int64_t ends_ns = 0;  // of all devices, added up
+    std::int64_t ends_ns = 0;  // sum over all devices
     [[nodiscard]] std::tuple<std::int64_t, std::int64_t, std::int64_t> value() const { return std::tuple(excess_bytes, end_ns, ends_ns); }
   };
 
@@ -64,9 +64,9 @@ class ListScheduler {
     return most;
   }
 
-  // False where the rows deadlock.
+  // Returns false where the rows deadlock.
   bool time(Candidate& candidate) {
-    // Plans are valid as chains: a reader of the plan need not know the graph.
+    // Plans have to be valid as chains, so that a reader of the plan need not know the graph.
     if (chain_ && chain_->run(candidate.rows) < 0) return false;
     candidate.end_ns = replay_.run(candidate.rows);
     if (candidate.end_ns < 0) return false;
@@ -86,7 +86,7 @@ class ListScheduler {
     return true;
   }
 
-  // Of steps equally short, the one that saves least.
+  // Among equally short steps, keeps the one that saves the fewest bytes.
   void consider_frugal(const Candidate& candidate) {
     const auto step = [](const Candidate& one) { return std::pair(one.excess_bytes, one.end_ns); };
     if (!frugal_.rows.empty() && step(candidate) > step(frugal_)) return;
@@ -97,7 +97,7 @@ class ListScheduler {
     frugal_bytes_ = bytes;
   }
 
-  // The rows as they are, and their order with weight gradients moved to where they fit best.
+  // Considers the rows as they are, and their order with weight gradients moved to where they fit best.
   void consider_order(Rows rows) {
     if (!rows.empty() && excess(rows, at_once_) == 0)
       for (const int patience : {0, 60}) consider(filled(rows, patience));
@@ -129,8 +129,8 @@ class ListScheduler {
     consider(greedy_rows(layout_, reserved_, policy));
   }
 
-  // Moves actions of the longest path through the step before their neighbours, as long as that helps. Where the step does not get
-  // shorter, devices that end earlier count, so that paths of equal length are shortened one after another.
+  // Moves actions of the critical path before their neighbours, as long as that helps. Where the step does not get shorter, devices that
+  // end earlier count, so that paths of equal length are shortened one after another.
   void improve() {
     std::int64_t actions = 1;
     for (const std::vector<Action>& row : best_.rows) actions += static_cast<std::int64_t>(row.size());
@@ -173,7 +173,7 @@ class ListScheduler {
     return whole && a.kind != ActionKind::forward && b.kind != ActionKind::forward;
   }
 
-  // Places of actions that start when the one before them ends, on the longest path through the step, from its end.
+  // Returns the places of actions on the critical path that start when the one before them on the device ends, from the end of the step.
   std::vector<Place> critical_places() {
     replay_.run(best_.rows);
     const std::vector<std::vector<std::int64_t>>& starts = replay_.timing().start_ns;
@@ -210,7 +210,7 @@ class ListScheduler {
     return last;
   }
 
-  // Of the input that an action waits for: the one made last.
+  // Among the producers of the input that an action waits for, returns the one that ends last.
   [[nodiscard]] Place producer(const Action& action) const {
     const bool forward = action.kind == ActionKind::forward;
     Place last;
@@ -248,11 +248,11 @@ class ListScheduler {
   const ScheduleCosts& costs_;
   ScheduleReplay replay_;
   std::vector<std::int64_t> limit_;
-  ScheduleCosts at_once_;                // weight gradients run with the input gradients
-  ScheduleCosts reserved_;               // a forward reserves memory for its backward, too
-  ScheduleCosts as_chain_;               // without links
-  std::optional<ScheduleReplay> chain_;  // in a graph
-  Candidate best_;                       // to improve on
+  ScheduleCosts at_once_;                // costs where weight gradients run with the input gradients
+  ScheduleCosts reserved_;               // costs where a forward reserves memory for its backward, too
+  ScheduleCosts as_chain_;               // costs without links
+  std::optional<ScheduleReplay> chain_;  // only in a graph
+  Candidate best_;                       // the candidate to improve on
   Candidate frugal_;                     // see consider_frugal
   std::int64_t frugal_bytes_ = 0;
 };

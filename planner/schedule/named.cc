@@ -34,9 +34,9 @@ Rows all_forward_then_all_backward(const Layout& layout) {
   return rows;
 }
 
-constexpr std::int64_t kShare = 1000;  // of a micro-batch on a stage, whatever its bytes
+constexpr std::int64_t kShare = 1000;  // what a micro-batch weighs on a stage, whatever its bytes
 
-// The same times; every micro-batch of every stage weighs the same, and keeps its share of it (at most all) between its gradients.
+// Keeps the times. Every micro-batch of every stage weighs the same; between its gradients it keeps its share of that weight, at most all.
 ScheduleCosts counted(ScheduleCosts costs) {
   for (StageCosts& stage : costs.stages) {
     stage.held_bytes = stage.saved_activation_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.saved_activation_bytes : kShare;
@@ -45,7 +45,7 @@ ScheduleCosts counted(ScheduleCosts costs) {
   return costs;
 }
 
-// Keeps the best of several rows: the shortest span, then the shortest step.
+// Keeps the best of several rows: the one with the shortest span, and among these the one with the shortest step.
 class BestSpan {
  public:
   BestSpan(const Layout& layout, const ScheduleCosts& costs) : layout_(layout), costs_(costs), replay_(layout, costs) {}
@@ -56,8 +56,8 @@ class BestSpan {
     take_better({std::move(rows), {}, replay_.timing().end_ns, replay_.timing().span_ns});
   }
 
-  // The order with gradients of weights where each of several policies puts them. Devices that idled less than the idlest may idle more:
-  // what they may is learnt from the round before.
+  // Considers the order with weight gradients where each of several policies puts them. Devices that idled less than the idlest may idle
+  // more; how much more is learnt from the round before.
   void consider_filled(const Rows& order, std::int64_t limit) {
     FillPolicy policy;
     policy.limit.assign(order.size(), limit);
@@ -94,8 +94,8 @@ class BestSpan {
   Filled best_;
 };
 
-// ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first of 1F1B does, or twice as many, and fills what would
-// be idle with gradients of weights.
+// ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first device of 1F1B does, or twice as many, and fills what
+// would be idle with weight gradients.
 //
 //     zb1p  dev 0  F0 F1    I0 W0 F2 I1 W1 I2 W2
 //           dev 1     F0 I0 F1 I1 W0 F2 I2 W1 W2
@@ -120,7 +120,7 @@ Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int time
   return best.take();
 }
 
-// A pattern says the order of forwards and input gradients and what is saved, the costs where gradients of weights go.
+// The pattern gives the order of forwards and input gradients and what is saved; the costs decide where weight gradients go.
 Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order, std::int64_t limit) {
   const ScheduleCosts weighed = counted(costs);
   BestSpan best(layout, weighed);
@@ -128,7 +128,7 @@ Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& o
   return best.take();
 }
 
-// What the pattern itself keeps.
+// The limit of saved activations is what the pattern itself keeps.
 Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern) {
   const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
   const ScheduleCosts whole{
@@ -166,8 +166,8 @@ Rows eager_rows(const Layout& layout, const ScheduleCosts& costs) {
   return one_forward_one_backward(layout, best_warm_ups(layout, costs));
 }
 
-// Groups of D leave a part of the last one empty where D does not divide the micro-batches; larger groups of about equal size, as torch has
-// them, need longer warm-ups. The faster one by the textbook's costs.
+// Groups of D leave a part of the last group empty where D does not divide the micro-batches; larger groups of about equal size, as torch
+// has them, need longer warm-ups. The faster of the two by the textbook's costs is taken.
 Rows interleaved_1f1b_rows(const Layout& layout, const ScheduleCosts&) {
   const int devices = layout.devices();
   const int groups = std::max(1, layout.microbatches() / devices);

@@ -6,9 +6,10 @@
 
 namespace mptune::planner {
 
-/// Rows of the named schedules; which is whose is in schedule_info.cc. Requires: the schedule's device map; costs of every stage.
+/// Each function returns the rows of a named schedule; schedule_info.cc says of which. Requires: the schedule's device map; costs of every
+/// stage.
 
-/// All forwards, then all backwards: naive, gpipe and, with several stages on a device, looped-bfs.
+/// Runs all forwards, then all backwards: naive, gpipe and, with several stages on a device, looped-bfs.
 [[nodiscard]] Rows gpipe_rows(const Layout& layout, const ScheduleCosts& costs);
 [[nodiscard]] Rows one_forward_one_backward_rows(const Layout& layout, const ScheduleCosts& costs);
 [[nodiscard]] Rows eager_rows(const Layout& layout, const ScheduleCosts& costs);
@@ -20,7 +21,7 @@ namespace mptune::planner {
 [[nodiscard]] Rows v_min_rows(const Layout& layout, const ScheduleCosts& costs);
 [[nodiscard]] Rows dualpipe_v_rows(const Layout& layout, const ScheduleCosts& costs);
 
-/// Forwards that each stage can run before its first input gradient can arrive, at most `most`; `over`: rounded up.
+/// Returns how many forwards each stage can run before its first input gradient can arrive, at most `most`; with `over` rounded up.
 [[nodiscard]] std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over);
 
 }  // namespace mptune::planner

@@ -19,7 +19,7 @@ struct InterleavedOrder {
   int virtual_stages = 1;
   int group = 1;
 
-  // k-th forward (or backward) of a device: in each group the device's stages in turn.
+  // Returns the k-th forward (or backward) of a device: in each group the device's stages run in turn.
   [[nodiscard]] Action action(int device, int k, ActionKind kind) const {
     const int within = k % (group * virtual_stages);
     const int turn = within / group;
@@ -40,8 +40,8 @@ struct InterleavedOrder {
   }
 };
 
-// The four actions of micro-batch 0 on device d, in the order forward down, forward up, backward down, backward up; those of micro-batch i
-// come 6 i later.
+// Says when the four actions of micro-batch 0 run on device d, in the order forward down, forward up, backward down, backward up. The
+// actions of micro-batch i come 6 i units later.
 struct VOffsets {
   int devices = 1;
   VPattern pattern;
@@ -66,7 +66,7 @@ struct VOffsets {
   }
 };
 
-// The earliest turns at both ends of the V that keep every two actions of a device apart.
+// Returns the earliest turns at both ends of the V with which no two actions of a device collide.
 VOffsets v_offsets(int devices, const VPattern& pattern) {
   const int down = (devices - 1) * pattern.down;
   const int up = (devices - 1) * pattern.up;
@@ -87,7 +87,7 @@ VOffsets v_offsets(int devices, const VPattern& pattern) {
   return best;
 }
 
-// A device's actions unit by unit; gradients of weights in the two of six units that the others leave.
+// Returns a device's actions unit by unit; weight gradients run in the two of six units that the other actions leave free.
 std::vector<Action> v_row(const VOffsets& offsets, int device, int microbatches) {
   const std::array<int, 4> at = offsets.on(device);
   const int back = 2 * offsets.devices - 1 - device;
@@ -113,7 +113,7 @@ std::vector<Action> v_row(const VOffsets& offsets, int device, int microbatches)
   return row;
 }
 
-// Emits actions in an order in which each comes behind what it reads, device by device in rounds.
+// Emits actions in an order in which each comes after what it reads, device by device in rounds.
 class VRounds {
  public:
   VRounds(int devices, int microbatches) : devices_(devices), microbatches_(microbatches), done_(as_index(devices)), rows_(done_.size()) {}
@@ -138,7 +138,7 @@ class VRounds {
 
   [[nodiscard]] int done(int d, Part part) const { return done_[as_index(d)][part]; }
 
-  // The forwards before the first micro-batch can return.
+  // Emits the forwards that run before the first micro-batch can return.
   void warm_up_down(int d) {
     for (int k = 0; k < 2 * (devices_ - d) - 1; ++k) emit(d, kForwardDown);
   }
@@ -161,7 +161,8 @@ class VRounds {
     return true;
   }
 
-  // One backward per device, upwards where one was ready when the round began; then one forward per device, upwards where one is ready.
+  // Emits one backward per device, upwards where one was ready when the round began; then one forward per device, upwards where one is
+  // ready.
   void round() {
     std::vector<int> down;
     std::vector<int> up;
@@ -215,7 +216,7 @@ class DualPipeVRow {
   std::vector<Action> row_;
 };
 
-// The eight phases of a device, D = devices, m >= 2 D micro-batches; chunk 0 goes down the V, chunk 1 comes back.
+// Emits the eight phases of a device, D = devices, m >= 2 D micro-batches; chunk 0 goes down the V, chunk 1 comes back.
 std::vector<Action> dual_pipe_v_row(int device, int devices, int microbatches) {
   const int below = devices - 1 - device;
   DualPipeVRow row(device, devices);

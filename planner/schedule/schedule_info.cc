@@ -34,7 +34,7 @@ Rows late(const Layout& layout, const ScheduleCosts& costs) {
   return late_weights(costs, rows(layout, costs));
 }
 
-// Split backwards in the order of another schedule.
+// Schedules that split the backward and keep the order of another schedule.
 constexpr ScheduleInfo kLateSchedules[] = {
     {"naive-late", StageMap::any, 1, 1, true, false, RowsFrom::costs, 4, late<gpipe_rows>},
     {"gpipe-late", StageMap::any, 1, 1, false, false, RowsFrom::costs, 4, late<gpipe_rows>},

@@ -44,7 +44,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// What torch adds to the actions: our copies and reductions follow from the plan. "3SEND_F0", "2UNSHARD".
+// True for actions that torch lists and that follow from the plan here (copies and reductions), such as "3SEND_F0" and "2UNSHARD".
 bool follows(std::string_view word) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t name = word.find_first_not_of(kDigits);
@@ -57,7 +57,7 @@ bool follows(std::string_view word) {
   return std::ranges::find(kShards, kind) != std::end(kShards);
 }
 
-// The actions of one cell of torch's CSV, none or several.
+// Appends the actions of one cell of torch's CSV, none or several.
 void add_cell(std::string_view cell, const std::string& where, std::vector<Action>& actions) {
   constexpr std::string_view kTogether = ")OVERLAP_F_B";
   if (cell.empty() || cell == "None" || follows(cell)) return;

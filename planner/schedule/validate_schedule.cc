@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint8_t kForward = 1;
 constexpr std::uint8_t kInput = 2;   // the gradient of the stage's input exists
-constexpr std::uint8_t kWeight = 4;  // so does that of its weights
+constexpr std::uint8_t kWeight = 4;  // the gradient of its weights exists
 
 std::uint8_t makes(ActionKind kind) {
   switch (kind) {
@@ -103,7 +103,7 @@ class AbstractRun {
 
   std::uint8_t& there(int stage, int microbatch) { return there_[as_index(stage) * plan_.microbatch_sizes.size() + as_index(microbatch)]; }
 
-  // What the action reads: kForward for an input, kInput for a gradient, 0 for nothing that another stage makes.
+  // Returns what the action reads: kForward for an input, kInput for a gradient, 0 for nothing that another stage makes.
   [[nodiscard]] std::uint8_t reads(const Action& action) const {
     if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : kForward;
     if (action.kind == ActionKind::backward_weight || action.stage + 1 == plan_.num_stages()) return 0;
@@ -115,7 +115,7 @@ class AbstractRun {
     return (there(action.stage, action.microbatch) & read) == read;
   }
 
-  // Copies between two devices, one direction: those that wait for a communication buffer, and the buffers that are taken.
+  // Copies between two devices in one direction: those that wait for a communication buffer, and the buffers that are taken.
   struct Link {
     std::vector<std::pair<Action, std::uint8_t>> sent;  // the consumer's stage and micro-batch, and what it reads
     std::size_t arrived = 0;
@@ -191,8 +191,8 @@ class AbstractRun {
   const Plan& plan_;
   const std::string& where_;
   int communication_buffers_;
-  std::vector<std::uint8_t> done_;             // per stage and micro-batch: what is listed
-  std::vector<std::uint8_t> there_;            // what can be read: kForward its input, kInput the gradient of its output
+  std::vector<std::uint8_t> done_;             // per stage and micro-batch: which actions are listed
+  std::vector<std::uint8_t> there_;            // what can be read: kForward for the input, kInput for the gradient of the output
   std::map<std::pair<int, int>, Link> links_;  // by source and destination
   std::vector<std::size_t> next_;
 };
@@ -218,7 +218,7 @@ void validate_schedule(const Plan& plan, const std::string& where, const Schedul
                 where, "write one row of actions per device");
   std::size_t listed = 0;
   for (const std::vector<Action>& row : plan.actions) listed += row.size();
-  // The length of a hostile file bounds the memory that it can make us use.
+  // The length of a hostile file bounds the memory that the file can make us use.
   if (listed / 2 < plan.stages.size() || listed / 2 / plan.stages.size() < plan.microbatch_sizes.size())
     throw Error("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
                     " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",

@@ -8,14 +8,14 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostTriedActions = 24'000;  // that best_warm_ups() times, over all warm-ups that it tries
+constexpr std::int64_t kMostTriedActions = 24'000;  // limit of actions that best_warm_ups() times, over all warm-ups that it tries
 
 int rounded_up(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
 }
 
-// What keeps the slowest stage busy: a micro-batch is on a stage from the start of its forward to the end of its backward, and a new one
-// comes as often as the slowest stage takes one.
+// Returns warm-ups that keep the slowest stage busy: a micro-batch is on a stage from the start of its forward to the end of its backward,
+// and a new one comes as often as the slowest stage takes one.
 std::vector<int> round_trip_warm_ups(const Layout& layout, const ScheduleCosts& costs) {
   const std::vector<int>& replicas = layout.replicas();
   std::vector<int> held = textbook_warm_ups(layout);
@@ -83,7 +83,7 @@ class WarmUpSearch {
   [[nodiscard]] std::int64_t actions() const { return std::int64_t{2} * layout_.stages() * layout_.microbatches(); }
   [[nodiscard]] bool ended() const { return best_ns_ == bound_ns_ || tried_actions_ > kMostTriedActions; }
 
-  // All warm-ups within the limits, or none if trying them takes too long.
+  // Returns all warm-ups within the limits, or none if trying them takes too long.
   [[nodiscard]] std::vector<std::vector<int>> all_if_few() const {
     const auto few = static_cast<std::size_t>(kMostTriedActions / actions());
     std::vector<std::vector<int>> all = {{}};
@@ -112,7 +112,7 @@ class WarmUpSearch {
     return true;
   }
 
-  // Tries other warm-ups of each stage, with those of the others as that requires. Returns false if none is better.
+  // Tries other warm-ups of each stage, and changes those of other stages where that requires it. Returns false if none is better.
   bool change_one() {
     bool better = false;
     for (std::size_t s = 0; s < most_.size(); ++s)
@@ -168,7 +168,7 @@ std::vector<int> best_warm_ups(const Layout& layout, const ScheduleCosts& costs)
   return WarmUpSearch(layout, costs).run({textbook_warm_ups(layout), round_trip_warm_ups(layout, costs)});
 }
 
-// Of every stage s, the longest of paths that begin with the first forwards up to s and end with the last backwards from s on:
+// For every stage s these paths begin with the first forwards up to s and end with the last backwards from s on; the longest one counts:
 //
 //     all forwards and backwards of s
 //     a forward, its way to the last stage and back, all backwards        all forwards, the way of the last one, its backward
@@ -177,12 +177,12 @@ std::int64_t shortest_of_any_order(const Layout& layout, const ScheduleCosts& co
   if (!layout.single()) return 0;
   const std::int64_t m = layout.microbatches();
   const std::size_t last = costs.stages.size() - 1;
-  // What of a backward follows the gradient that it waits for.
+  // Returns the part of a backward that follows the gradient that it waits for.
   const auto behind_gradient = [&](std::size_t s) {
     const StageCosts& stage = costs.stages[s];
     return s < last ? stage.backward_ns - stage.recompute_ns : stage.backward_ns;
   };
-  std::vector<std::int64_t> away(last + 1, 0);  // from the end of a forward until its gradient is there
+  std::vector<std::int64_t> away(last + 1, 0);  // from the end of a forward until its gradient has arrived
   for (std::size_t s = last; s-- > 0;)
     away[s] = costs.stages[s].send_output_ns + costs.stages[s + 1].forward_ns + away[s + 1] + behind_gradient(s + 1) +
               costs.stages[s + 1].send_gradient_ns;

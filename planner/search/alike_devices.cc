@@ -5,7 +5,7 @@
 namespace mptune::planner {
 namespace {
 
-// Whether two links cost the same; links that a profile does not know are alike.
+// Tells whether two links cost the same. Links that a profile does not know are alike.
 class Links {
  public:
   explicit Links(const Profile& profile) : devices_(profile.devices.size()), links_(devices_ * devices_) {

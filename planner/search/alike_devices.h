@@ -8,8 +8,8 @@
 
 namespace mptune::planner {
 
-/// Per device of the space, the first device that a plan may have in its place at no other cost: equal class, cap and links. `caps`: of
-/// each device. Throws Error for devices that the profile does not know.
+/// Returns for each device of the space the first device that a plan may have in its place at no other cost: one of equal class, cap and
+/// links. `caps` has the cap of each device. Throws Error for devices that the profile does not know.
 [[nodiscard]] std::vector<int> alike_devices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps);
 
 }  // namespace mptune::planner

@@ -21,7 +21,8 @@ constexpr std::size_t kNamedInErrors = 4;
 
 using Parts = std::vector<std::string>;
 
-/// The module that the pattern names of which `module` is a part: "model.layers.3" of "model.layers.3.mlp.up" for "model.layers.*".
+/// Returns the module that the pattern names and that `module` is a part of: "model.layers.3" of "model.layers.3.mlp.up" for
+/// "model.layers.*".
 std::optional<std::string> named_by(const Parts& pattern, const std::string& module) {
   const Parts parts = split(module, '.');
   if (parts.size() < pattern.size()) return std::nullopt;
@@ -40,7 +41,7 @@ std::vector<Parts> patterns_of(const std::string& text) {
   return patterns;
 }
 
-/// First and last layer of each module that a pattern names.
+/// Returns the first and last layer of each module that a pattern names.
 std::map<std::string, std::pair<int, int>> modules_named(const std::vector<Parts>& patterns, const std::vector<ProfileLayer>& layers) {
   std::map<std::string, std::pair<int, int>> modules;
   for (std::size_t i = 0; i < layers.size(); ++i)
@@ -51,7 +52,7 @@ std::map<std::string, std::pair<int, int>> modules_named(const std::vector<Parts
   return modules;
 }
 
-/// Some of the model's modules, as an example.
+/// Returns some of the model's modules, as an example.
 std::string some_modules(const std::vector<ProfileLayer>& layers) {
   std::vector<std::string> names;
   for (const ProfileLayer& layer : layers)
@@ -70,7 +71,7 @@ std::vector<int> cut_places(const std::string& pattern, const std::vector<Profil
     throw FieldError(Field::cut_at, "no module is named by '" + pattern + "'",
                      some.empty() ? "leave it out: this profile names no modules" : "name modules of the model, which has " + some);
   }
-  // Behind what else its layer begins with, a module does not begin a stage.
+  // A module does not begin a stage where its layer begins with something else.
   const auto begins_with = [&](int place, const std::string& name) {
     const std::string& first = layers[as_index(place)].modules.front();
     return std::ranges::any_of(patterns, [&](const Parts& one) { return named_by(one, first) == name; });

@@ -85,7 +85,7 @@ CutsRater::Rating CutsRater::of_device(std::size_t device, const std::vector<Ran
   return rating;
 }
 
-// Of all micro-batches, where the device makes these copies itself.
+// Returns the time for all micro-batches, where the device makes these copies itself.
 double CutsRater::sending_ns(std::size_t s) const {
   return work_.sender_copies ? work_.microbatches * (send_[s + 1] + send_in_[s]) : 0;
 }

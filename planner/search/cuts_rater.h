@@ -7,33 +7,33 @@
 
 namespace mptune::planner {
 
-/// How good cuts are by the paths of stages_bound.h: all count, the long ones far more. Known orders come near the paths where stages have
-/// similar work: one with more than 1 / `evenness` times its share of all work counts as a path that is too long.
+/// Says how good cuts are by the paths of stages_bound.h: all paths count, the long ones far more. Known orders come near the paths where
+/// stages have similar work: a stage with more than 1 / `evenness` times its share of all work counts as a path that is too long.
 class CutsRater {
  public:
-  /// Layers of a stage: [first, last).
+  /// The layers of a stage: [first, last).
   struct Range {
     std::size_t first = 0;
     std::size_t last = 0;
   };
 
-  /// `devices`: of each stage. Both must outlive this.
+  /// `devices` has the device of each stage. Both `devices` and `work` must outlive this object.
   CutsRater(const std::vector<int>& devices, const FamilyWork& work, bool splits, double evenness);
 
-  /// Stages of each device, ascending; devices in the order of their first stages.
+  /// Returns the stages of each device, ascending; devices are in the order of their first stages.
   [[nodiscard]] const std::vector<std::vector<std::size_t>>& on() const { return on_; }
-  /// From now on paths of `ns` count 1. Requires: above 0.
+  /// From now on paths of `ns` nanoseconds count 1. Requires: above 0.
   void scale(double ns) { scale_ns_ = ns; }
 
   struct Rating {
     double longest_ns = 0;
-    double sum = 0;  ///< of high powers of all lengths
+    double sum = 0;  ///< sum of high powers of all lengths
   };
-  /// The paths of all devices. Requires: `cuts` ascending, where stages may begin, one before each stage but the first.
+  /// Rates the paths of all devices. Requires: `cuts` ascending, where stages may begin, one before each stage but the first.
   [[nodiscard]] Rating rate(const std::vector<int>& cuts);
-  /// The paths of one device, an index into on(), whose stages have these layers, with the copies of the cuts that were rated last.
+  /// Rates the paths of one device, an index into on(), whose stages have these layers, with the copies of the cuts that were rated last.
   [[nodiscard]] Rating of_device(std::size_t device, const std::vector<Range>& stages) const;
-  /// First layer of a stage; of the one behind the last: the number of layers.
+  /// Returns the first layer of a stage; for the index after the last stage, the number of layers.
   [[nodiscard]] std::size_t begin(const std::vector<int>& cuts, std::size_t stage) const;
 
  private:
@@ -44,14 +44,14 @@ class CutsRater {
   const std::vector<int>& devices_;
   const FamilyWork& work_;
   bool splits_;
-  double uneven_ = 0;  // times its own work: as long as a path, once a stage has so much more than others
+  double uneven_ = 0;  // a stage's work times this factor counts as a path
   double scale_ns_ = 1;
   std::vector<std::vector<std::size_t>> on_;
-  std::vector<double> send_;     // to each stage
-  std::vector<double> send_in_;  // from it, likewise
-  std::vector<double> out_;      // actions and copies before each stage, of one micro-batch's forward; the last: of all
-  std::vector<double> in_;       // behind it, of the backward
-  std::vector<double> in_out_;   // before it, of the backward
+  std::vector<double> send_;     // copy to each stage
+  std::vector<double> send_in_;  // copy of the gradient from each stage
+  std::vector<double> out_;      // actions and copies before each stage, of one micro-batch's forward; the last: of all stages
+  std::vector<double> in_;       // actions and copies after each stage, of the backward
+  std::vector<double> in_out_;   // actions and copies before each stage, of the backward
   std::vector<Range> ranges_;
 };
 

@@ -17,7 +17,7 @@ constexpr double kMostSavedByEffort = 1.1;
 constexpr std::size_t kMostOffloading = 4;
 constexpr std::int64_t kThoroughWorkDivisor = 8;  // thorough choices get 1 / this of the work
 
-// Most bytes over a cap, and the device.
+// Returns the most bytes over a cap, and the device.
 std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
   std::pair<std::int64_t, std::size_t> most{0, 0};
   for (std::size_t d = 0; d < peaks.size(); ++d)

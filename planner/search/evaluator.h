@@ -13,39 +13,39 @@
 
 namespace mptune::planner {
 
-/// Simulates plans within caps, ranks those that fit and can be executed, and counts the others.
+/// Simulates plans within caps, ranks those that fit and can be executed, and counts the other plans.
 class Evaluator {
  public:
-  /// Both must outlive this.
+  /// `space` and `cost` must outlive this object.
   Evaluator(const SearchSpace& space, const CostModel& cost, int keep);
 
-  /// Seconds of the plan's step, or infinity where it does not fit. `caps` per device of the plan, 0: none.
-  /// A pipeline with replicas is ranked as a hybrid. Of devices that would not hold the plan otherwise, as little as possible is
-  /// recomputed, where the space leaves that open.
+  /// Returns the seconds of the plan's step, or infinity where it does not fit. `caps` are per device of the plan, 0: none. A pipeline with
+  /// replicas is ranked as a hybrid. Where devices would not hold the plan otherwise, and the space leaves recomputation open, as little as
+  /// possible is recomputed.
   double evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps);
 
   void reject(RejectedAs reason, std::int64_t count);
   /// Notes what the nearest of some plans that do not fit lacks.
   void note_excess(std::int64_t bytes, const std::string& device);
-  /// Work done elsewhere, in units of a simulated action.
+  /// Counts work done elsewhere, in units of a simulated action.
   void worked(std::int64_t actions, std::int64_t simulated);
-  /// True when the search was asked to stop; whoever said so is not asked again.
+  /// True when the search was asked to stop. Once true, `stop` is not asked again.
   [[nodiscard]] bool stopped();
-  /// True when the limit of the work is reached, or the search was asked to stop: for good.
+  /// True when the limit of the work is reached, or the search was asked to stop. It then stays true.
   [[nodiscard]] bool spent();
   [[nodiscard]] std::int64_t work_left() const { return std::max<std::int64_t>(0, space_.most_actions - actions_); }
 
   Ranking& ranking() { return ranking_; }
   [[nodiscard]] const Ranking& ranking() const { return ranking_; }
   SearchResult& result() { return result_; }
-  /// The fastest plans, at most a few, that fit if stages offload what they save (offload_stages.h); fastest first. They are not ranked, so
-  /// that they exclude no plan that no bound compares with them.
+  /// Returns the fastest plans, at most a few, that fit if stages offload what they save (offload_stages.h); fastest first. They are not
+  /// ranked, since no bound compares them with other plans and they must exclude none.
   [[nodiscard]] const std::vector<Candidate>& offloading() const { return offloading_; }
-  /// The fastest plan of each schedule that can't be executed.
+  /// Returns the fastest plan of each schedule that can't be executed.
   [[nodiscard]] const std::map<std::string, NotExecutable>& beyond() const { return beyond_; }
 
  private:
-  // The plan with as little recomputation as the caps require; chosen thoroughly where it may be the fastest.
+  // Returns the plan with as little recomputation as the caps require. It is chosen thoroughly where the plan may be the fastest.
   Plan recomputing(const Plan& plan, const std::vector<std::int64_t>& caps);
   void note_offloading(const Plan& plan, const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps);
   void add_beyond(Candidate candidate, MissingCapability missing);
@@ -58,7 +58,7 @@ class Evaluator {
   std::vector<Candidate> offloading_;
   bool may_offload_;
   double fastest_s_;
-  std::int64_t thorough_ = 0;  // of actions_, for thorough choices
+  std::int64_t thorough_ = 0;  // part of actions_ spent on thorough choices
   std::int64_t actions_ = 0;
   bool stopped_ = false;
 };

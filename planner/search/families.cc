@@ -18,8 +18,8 @@ namespace mptune::planner {
 namespace {
 
 constexpr int kMostShapes = 4'096;
-constexpr std::int64_t kMostPlans = 1'000'000'000'000'000;  // that are counted
-constexpr std::size_t kMostFurtherFamilies = 2'000;         // of one number of stages per device, beyond the first
+constexpr std::int64_t kMostPlans = 1'000'000'000'000'000;  // more plans than this are not counted
+constexpr std::size_t kMostFurtherFamilies = 2'000;         // limit for one number of stages per device, beyond the first numbers
 constexpr int kFirstVirtual = 2;                            // stages per device that are searched first, where the space does not say
 
 std::vector<int> default_counts(int batch) {
@@ -36,13 +36,13 @@ bool contains(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// True where a search tries the schedule with so many stages on each device.
+// True where a search tries the schedule with `virtual_stages` stages on each device.
 bool goes_with(const std::string& schedule, int virtual_stages) {
   const ScheduleInfo& info = schedule_info(schedule);
   return info.least_virtual_stages <= virtual_stages && virtual_stages <= info.most_virtual_stages;
 }
 
-// All ways to share `left` devices among the stages from here on, each at least one, as long as there is room.
+// Lists all ways to share `left` devices among the stages from here on, at least one for each, as long as there is room.
 void share_out(int left, int stages, std::vector<int>& chosen, std::vector<std::vector<int>>& shapes) {
   if (static_cast<int>(shapes.size()) >= kMostShapes) return;
   if (stages == 1) {
@@ -62,7 +62,7 @@ bool is_late(const std::string& name) {
   return std::ranges::any_of(late_schedules(), [&](const ScheduleInfo& schedule) { return schedule.name == name; });
 }
 
-// Where the user names none: all orders with split backwards. Those of one schedule with whole backwards only are not what is asked for.
+// Returns all orders with split backwards where the user names none. One named schedule with whole backwards only is not what is asked for.
 std::vector<std::string> helping_schedules(const SearchSpace& space) {
   if (!may_help(space)) return {};
   if (!space.schedules.empty()) return space.schedules;
@@ -72,8 +72,9 @@ std::vector<std::string> helping_schedules(const SearchSpace& space) {
   return names;
 }
 
-// With one micro-batch schedules with whole backwards have the same rows, and late ones, which are made of these, too. Where each device
-// has one stage, all that split it have the same: forward, gradients of inputs, gradients of weights. `list` takes either.
+// With one micro-batch, schedules with whole backwards have the same rows, and so do late ones, which are made of these. Where each device
+// has one stage, all schedules that split the backward have the same rows: forward, gradients of inputs, gradients of weights. `list` takes
+// either.
 void keep_different(std::vector<std::string>& names, int virtual_stages) {
   bool whole = false;
   bool late = false;
@@ -98,7 +99,7 @@ bool PlanFamily::replicated() const {
   return std::ranges::any_of(devices, [](const std::vector<int>& stage) { return stage.size() > 1; });
 }
 
-// Each device once, in the order of the stages.
+// Returns each device once, in the order of the stages.
 std::vector<int> PlanFamily::used() const {
   std::vector<int> all;
   for (const std::vector<int>& stage : devices) {
@@ -146,7 +147,7 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
   std::erase_if(counts_, [&](int m) { return m < fewest || m > most; });
   schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
   for (const std::string& schedule : schedules_) {
-    // Throws for an unknown name before anything is searched.
+    // This throws for an unknown name before anything is searched.
     (void)stage_devices(schedule, 1, goes_with(schedule, 1) ? 1 : 2);
   }
   helping_schedules_ = helping_schedules(space);
@@ -177,7 +178,7 @@ bool Choices::wanted_stages(int stages) const {
   return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
 }
 
-// One schedule with one number of stages per device is what the user wants, however odd.
+// If the space has one schedule with one number of stages per device, that is what the user wants, however odd.
 bool Choices::wanted_schedule(const std::string& name, int virtual_stages) const {
   return (space_.schedules.size() == 1 && space_.virtual_counts.size() == 1) || goes_with(name, virtual_stages);
 }
@@ -286,7 +287,7 @@ std::vector<Choices::Shape> Choices::replicated_shapes() {
   return shapes;
 }
 
-// Each shape gets its share of the list, and what earlier shapes left over. Else the many placements of few stages would fill the list
+// Each shape gets its share of the list, and what earlier shapes left over. Otherwise the many placements of few stages would fill the list
 // where all devices differ.
 void Choices::add_shapes(const std::vector<Shape>& shapes, std::size_t most, std::vector<PlanFamily>& families) {
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -302,7 +303,7 @@ void Choices::leave_out(std::int64_t placements, int stages) {
   unlisted_plans_ = std::llround(std::min(plans, static_cast<double>(kMostPlans)));
 }
 
-// What holds for every plan, or for every plan with a stage on a device.
+// Bounds what holds for every plan, or for every plan with one stage on a device.
 void Choices::bound_unlisted() {
   for (const int m : counts_) {
     const std::vector<int> sizes = split_evenly(space_.batch, m);
@@ -312,15 +313,15 @@ void Choices::bound_unlisted() {
   }
 }
 
-// All different placements: of devices that may be swapped, the first free one. Whether a placement has families does not depend on its
-// devices: where the first has none, no other is tried.
+// Adds all different placements. Of devices that may be swapped, the first free one is taken. Whether a placement has families does not
+// depend on its devices: where the first has none, no other is tried.
 void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFamily>& families) {
   const auto& [replicas, virtual_stages] = shape;
   if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;
   const auto seats = as_index(std::accumulate(replicas.begin(), replicas.end(), 0));
   std::vector<int> chosen;
   bool none = false;
-  bool full = false;  // and another placement is left
+  bool full = false;  // the list is full, and another placement is left
   const auto place = [&](const auto& again) -> void {
     if (none || full) return;
     if (chosen.size() == seats) {
@@ -369,8 +370,8 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
   }
 }
 
-// Bounds and executability depend on less than the family: what was found is kept. The rows of a list schedule depend on its costs, cuts
-// and all: each plan may split its backward or not.
+// Bounds and executability depend on less than the family, so what was found is kept. The rows of a list schedule depend on its costs, cuts
+// and everything else: each plan may split its backward or not.
 bool Choices::finish(PlanFamily& family) {
   const Kind kind{family.schedule, family.virtual_stages, family.replicated(), family.helping};
   auto known = kinds_.find(kind);

@@ -14,10 +14,10 @@
 
 namespace mptune::planner {
 
-/// Pipelines that differ in their cuts alone.
+/// Pipelines that differ in their cuts only.
 struct PlanFamily {
-  std::vector<std::vector<int>> devices;  ///< of each stage, indices into the space's
-  std::vector<int> sizes;                 ///< of the micro-batches
+  std::vector<std::vector<int>> devices;  ///< devices of each stage, indices into the space's
+  std::vector<int> sizes;                 ///< sizes of the micro-batches
   std::string schedule;
   int virtual_stages = 1;
   bool helping = false;                      ///< idle devices help
@@ -25,14 +25,14 @@ struct PlanFamily {
   std::vector<int> seed;                     ///< cuts whose step is likely to be near `bound_ns`
   std::int64_t plans = 0;                    ///< number of plans: one per set of cuts
   std::optional<MissingCapability> missing;  ///< what the runtime lacks to execute them
-  bool splits = false;                       ///< its backward, or may do so
+  bool splits = false;                       ///< its backward is split, or may be
   bool rows_decide = false;                  ///< `list` on a runtime without split backward: only some of the plans are executable
 
   [[nodiscard]] bool executable() const { return !missing && !rows_decide; }
 
-  /// The plan with these cuts, without rows. Its devices are in the order of the stages.
+  /// Returns the plan with these cuts, without rows. Its devices are in the order of the stages.
   [[nodiscard]] Plan plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const;
-  /// Caps of the plan's devices, given those of the space's devices.
+  /// Returns the caps of the plan's devices, given those of the space's devices.
   [[nodiscard]] std::vector<std::int64_t> caps(const std::vector<std::int64_t>& caps_of_space) const;
   [[nodiscard]] int stages() const { return static_cast<int>(devices.size()); }
   [[nodiscard]] bool replicated() const;
@@ -47,56 +47,60 @@ struct PlanFamily {
 /// Lists every value of the choices that a search space leaves open.
 class Choices {
  public:
-  /// Both must outlive this. `caps` per device of the space, 0: none. Throws Error for devices that the profile does not know and for
-  /// schedules that have no generator.
+  /// `space` and `cost` must outlive this object. `caps` are per device of the space, 0: none. Throws Error for devices that the profile
+  /// does not know and for schedules that have no generator.
   Choices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps);
 
   [[nodiscard]] bool wanted_stages(int stages) const;
   [[nodiscard]] bool wanted_virtual(int virtual_stages) const;
-  /// Numbers of micro-batches, ascending.
+  /// Returns the numbers of micro-batches, ascending.
   [[nodiscard]] const std::vector<int>& counts() const { return counts_; }
-  /// Those that so many replicas of one stage share evenly. Counts from the user are per batch; default counts are per replica.
+  /// Returns the numbers of micro-batches that `replicas` replicas of one stage share evenly. Counts from the user are per batch; default
+  /// counts are per replica.
   [[nodiscard]] std::vector<int> shared_counts(int replicas) const;
-  /// The schedule that the space asks for alone, if one stage can have it; "" else.
+  /// Returns the schedule if the space asks for one only and one stage can have it; else "".
   [[nodiscard]] std::string schedule_of_one_stage(int m) const;
   /// Sets the recomputation that the space asks for. Requires: wanted_stages(plan.num_stages()).
   void set_recompute(Plan& plan) const;
-  /// One of each set of interchangeable devices: equal class, memory cap and links.
+  /// Returns one of each set of interchangeable devices: equal class, memory cap and links.
   [[nodiscard]] std::vector<int> distinct_devices() const;
 
-  /// All families of at least two stages that are wanted, smallest bound first.
+  /// Returns all families of at least two stages that are wanted, smallest bound first.
   [[nodiscard]] std::vector<PlanFamily> pipelines();
-  /// Those with more stages on each device than pipelines() lists; none where the space does not allow so many.
+  /// Returns the families with `virtual_stages` stages on each device, more than pipelines() lists; none where the space does not allow so
+  /// many.
   [[nodiscard]] std::vector<PlanFamily> with_stages_per_device(int virtual_stages);
-  /// Stages on each device, at most: of pipelines(), and of with_stages_per_device().
+  /// These return the most stages on each device that pipelines() and with_stages_per_device() list.
   [[nodiscard]] int first_virtual() const;
   [[nodiscard]] int most_virtual() const;
-  /// Raises the bound of a family where a better one is known (FamilyBound::of_any_order), which takes longer to find. Changes nothing the
-  /// next time.
+  /// Raises the bound of a family where a better one is known (FamilyBound::of_any_order), which takes longer to find. A second call
+  /// changes nothing.
   void sharpen(PlanFamily& family);
-  /// Cuts to try first, the likeliest ones first: the seed, and where there are several stages on each device FamilyBound::suited_cuts().
+  /// Returns cuts to try first, the likeliest ones first: where there are several stages on each device FamilyBound::suited_cuts(), then
+  /// the seed.
   [[nodiscard]] const std::vector<std::vector<int>>& seeds(const PlanFamily& family);
-  /// Finds such bounds of the families that leave_out_stages_per_device() counts, as far as they matter beside a step.
+  /// Finds better bounds of the families that leave_out_stages_per_device() counts, as far as they matter beside a step of `step_ns`.
   void sharpen_stages_per_device(int virtual_stages, std::int64_t step_ns);
   /// Counts and bounds families that are not to be searched.
   void leave_out(const std::vector<PlanFamily>& families);
-  /// The same for those that with_stages_per_device() would list, with one bound for all of them. False if there are none.
+  /// Counts and bounds the families that with_stages_per_device() would list, with one bound for all of them. False if there are none.
   bool leave_out_stages_per_device(int virtual_stages);
-  /// At least this many plans are in families that pipelines() left out, because it lists a limited number, or that were left out. 0: none.
+  /// Returns a lower bound of the number of plans in families that were left out, by pipelines() because it lists a limited number, or by
+  /// leave_out(); 0: none.
   [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
-  /// None of those takes less. Set only if unlisted_plans() > 0.
+  /// Returns a bound: none of the unlisted plans takes less. Set only if unlisted_plans() > 0.
   [[nodiscard]] std::int64_t unlisted_bound_ns() const { return unlisted_bound_ns_; }
 
  private:
   using Kind = std::tuple<std::string, int, bool, bool>;  // schedule, stages per device, replicas, idle devices help
   struct KindFacts {
     bool exists = false;  // the schedule supports such stages
-    bool splits = false;  // its backward
+    bool splits = false;  // the schedule splits the backward
     std::optional<MissingCapability> missing;
     bool rows_decide = false;  // see PlanFamily
   };
   struct Shape {
-    std::vector<int> replicas;  // of each stage
+    std::vector<int> replicas;  // number of replicas of each stage
     int virtual_stages = 1;
   };
   [[nodiscard]] std::vector<Shape> replicated_shapes();
@@ -116,14 +120,14 @@ class Choices {
   const SearchSpace& space_;
   const CostModel& cost_;
   std::vector<int> alike_;    // per device: the first device that is interchangeable with it
-  std::vector<int> indices_;  // per device: the profile's
+  std::vector<int> indices_;  // per device: its index in the profile
   std::vector<int> counts_;
   std::vector<std::string> schedules_;
   std::vector<std::string> helping_schedules_;  // empty where idle devices can't help
   std::vector<int> cuts_;                       // layers where a stage may begin
-  int least_stages_ = 1;                        // plans of fewer stages lack a stage that is to be recomputed
+  int least_stages_ = 1;                        // a plan of fewer stages lacks a stage that is to be recomputed
   std::int64_t unlisted_plans_ = 0;
-  bool several_unlisted_ = false;  // plans of several stages on a device are among them
+  bool several_unlisted_ = false;  // plans of several stages on a device are among the unlisted ones
   std::int64_t unlisted_bound_ns_ = std::numeric_limits<std::int64_t>::max();
   std::map<Kind, KindFacts> kinds_;
   FamilyBound bounds_;
@@ -134,7 +138,7 @@ class Choices {
   std::map<OfAnyOrder, std::vector<std::vector<int>>> seeds_;
 };
 
-/// Number of sets of cuts, `stages` - 1 of `places`; at most 10^15.
+/// Returns the number of sets of cuts, each of which has `stages` - 1 of `places`; at most 10^15.
 [[nodiscard]] std::int64_t sets_of_cuts(std::int64_t places, int stages);
 
 }  // namespace mptune::planner

@@ -18,13 +18,13 @@ constexpr int kQuantiles = 32;
 // A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {
   const std::vector<double>* all = nullptr;
-  const std::vector<double>* end = nullptr;  // of the step
+  const std::vector<double>* end = nullptr;  // costs at the end of the step
   double replicas = 1;
-  double actions = 0;  // of all its micro-batches
-  double copies = 0;   // before and behind its work, of one micro-batch
+  double actions = 0;  // fixed costs of the actions of all its micro-batches
+  double copies = 0;   // copies before and after its work, of one micro-batch
 };
 
-// The furthest end of a stage that begins at layer `first`, if the step takes no longer; -1 where it cannot begin in time.
+// Returns the furthest end of a stage that begins at layer `first`, if the step takes at most `step`; -1 where it cannot begin in time.
 int furthest_end(const ProbeStage& stage, const std::vector<double>& before, int first, double step) {
   const double left = step - before[as_index(first)] - stage.copies - stage.actions;
   if (left < 0) return -1;
@@ -40,7 +40,7 @@ int furthest_end(const ProbeStage& stage, const std::vector<double>& before, int
   return last;
 }
 
-// The first layers of all stages but the first, or nothing where the step time is too short.
+// Finds the first layers of all stages but the first. Returns false where the step time is too short.
 bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& before, double step, std::vector<int>& cuts) {
   cuts.clear();
   int first = 0;
@@ -53,7 +53,8 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
   return false;
 }
 
-// Whether some stages with so many devices in all, one device or several each, work off all layers. `stages`: with 1, 2, 3 .. devices.
+// True if some stages with at most stages.size() devices in all, one or several each, work off all layers. `stages`: with 1, 2, 3 ..
+// devices.
 bool any_shape_takes(const std::vector<ProbeStage>& stages, const std::vector<double>& before, double step) {
   std::vector<int> reached(stages.size() + 1, 0);  // by devices
   for (std::size_t used = 1; used < reached.size(); ++used) {
@@ -64,7 +65,7 @@ bool any_shape_takes(const std::vector<ProbeStage>& stages, const std::vector<do
   return as_index(reached.back()) + 1 >= before.size();
 }
 
-// The longest step that is not long enough, up to 2^-kHalvings of `high`, which is.
+// Returns the longest step that is not long enough, to within 2^-kHalvings of `high`, which is long enough.
 template <typename Enough>
 double longest_refused(double high, const Enough& enough) {
   double least = 0;
@@ -75,13 +76,13 @@ double longest_refused(double high, const Enough& enough) {
   return least;
 }
 
-// Several stages on a device: the least step over the work of one micro-batch, however that is shared out to the stages and in whatever
-// order they run. Before a stage's first action a micro-batch passes the stages before, which takes `passing` of their work or more (and
-// whole backwards pass them once more after its last action). With work a of the stages from s on that are on the device of s, and r of all
-// stages from s on, of 1 in all, no step is shorter than
+// Several stages on a device: returns the least step over the work of one micro-batch, however that is shared out to the stages and in
+// whatever order they run. Before a stage's first action a micro-batch passes the stages before, which takes at least `passing` of their
+// work (and whole backwards pass them once more after its last action). Let the whole work be 1, a that of the stages from s on that are on
+// the device of s, and r that of all stages from s on. Then no step is shorter than
 //     passing * (1 - r) + m * a.
 // So a step that is longer by `e` than `passing` has room for a <= (e + passing * r) / m on each device. Filling devices from the last
-// stage on leaves every one before most room.
+// stage on leaves every earlier stage most room.
 double least_passes(const std::vector<std::vector<int>>& stages, double m, double passing) {
   int devices = 0;
   for (const std::vector<int>& stage : stages) devices = std::max(devices, stage.front() + 1);
@@ -96,17 +97,17 @@ double least_passes(const std::vector<std::vector<int>>& stages, double m, doubl
   return passing + 1 / behind;
 }
 
-// Measured apart, the two halves of a split backward may take less than the whole.
+// Measured separately, the two halves of a split backward may take less than the whole.
 double least_backward_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s + times.backward_weight_s) : times.backward_s;
 }
 
-// What the stage before waits for.
+// Returns the least time of the part that the stage before waits for.
 double least_input_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s) : times.backward_s;
 }
 
-// Layers whose work passes fast leave all work of others in place: the best of some bounds without the fastest layers.
+// Layers whose work passes fast leave all work of other layers in place. Returns the best of some bounds without the fastest layers.
 double of_filled_devices(const std::vector<std::vector<int>>& stages, double m, const std::vector<double>& all,
                          const std::vector<double>& passing) {
   std::vector<std::pair<double, double>> layers;  // what passes over work, and work, of one micro-batch on average
@@ -127,7 +128,7 @@ double of_filled_devices(const std::vector<std::vector<int>>& stages, double m, 
   return best;
 }
 
-// Of each device, the first stage that it runs.
+// Returns for each device the first stage that it runs.
 std::map<int, std::size_t> first_stages(const std::vector<std::vector<int>>& stages) {
   std::map<int, std::size_t> first;
   for (std::size_t s = 0; s < stages.size(); ++s)
@@ -144,7 +145,7 @@ std::vector<int> of_first_replica(const std::vector<int>& sizes, std::size_t rep
 
 }  // namespace
 
-// Every operation is rounded to the nanosecond: `operations` on a path.
+// Every operation is rounded to the nanosecond; there are `operations` on a path.
 std::int64_t FamilyBound::rounded(double least, double step_cost, double operations) {
   return static_cast<std::int64_t>(std::floor(std::max(0.0, least * (1 - 1e-9) + step_cost - operations - 6)));
 }
@@ -195,7 +196,7 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
   return sums_.emplace(key, std::move(made)).first->second;
 }
 
-// Sums over the layers before an index: updates of parameters on the fastest of the devices, and sums over so many replicas.
+// Returns sums over the layers before an index: updates of parameters on the fastest of the devices, and sums over `replicas` replicas.
 const std::vector<double>& FamilyBound::end_sums(const std::vector<int>& devices, int replicas) {
   const auto [entry, is_new] = end_sums_.try_emplace({devices, replicas}, 1, 0.0);
   std::vector<double>& sums = entry->second;
@@ -218,7 +219,7 @@ double FamilyBound::least_end_ns(const std::vector<int>& devices) {
   return least / static_cast<double>(devices.size());
 }
 
-// Bytes over each cut that is allowed, of the largest and the smallest micro-batch; each number once.
+// Returns the bytes over each cut that is allowed, of the largest and the smallest micro-batch; each number once.
 const std::vector<std::int64_t>& FamilyBound::boundaries(const std::vector<int>& sizes, bool gradients) {
   const auto [entry, is_new] = boundaries_.try_emplace({sizes.front(), sizes.back(), gradients});
   std::vector<std::int64_t>& bytes = entry->second;
@@ -240,7 +241,7 @@ double FamilyBound::least_copy_s(int from, int to, const std::vector<int>& sizes
   return entry->second = std::isfinite(least) ? least : 0;
 }
 
-// Of one micro-batch over one cut, there and back: over any cut, on the fastest link between neighbouring stages.
+// Returns the least time of one micro-batch over one cut, there and back: over any cut, on the fastest link between neighbouring stages.
 double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t s = 1; s < stages.size(); ++s) {
@@ -251,7 +252,7 @@ double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages,
   return std::isfinite(least) ? least * 1e9 : 0;
 }
 
-// What the devices of a stage need to send one micro-batch's output and gradient over any cuts: 0 where others make these copies.
+// Returns what the devices of a stage need to send one micro-batch's output and gradient over any cuts; 0 where others make these copies.
 double FamilyBound::least_sending_ns(const std::vector<std::vector<int>>& stages, std::size_t s, const std::vector<int>& sizes) {
   const auto least_to = [&](std::size_t other, bool gradients) {
     double least = std::numeric_limits<double>::infinity();
@@ -263,7 +264,7 @@ double FamilyBound::least_sending_ns(const std::vector<std::vector<int>>& stages
   return (s + 1 < stages.size() ? least_to(s + 1, false) : 0) + (s > 0 ? least_to(s - 1, true) : 0);
 }
 
-// The nearest cuts that leave no stage empty and that the profile does not forbid; none where it allows too few.
+// Returns the nearest cuts that leave no stage empty and that the profile does not forbid; none where it allows too few.
 std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
   std::vector<int> open;
   for (int layer = 1; layer < cost_.layers(); ++layer)
@@ -271,7 +272,7 @@ std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
   const int wanted = stages - 1;
   if (static_cast<int>(open.size()) < wanted) return {};
   cuts.resize(as_index(wanted), cost_.layers());
-  int next = 0;  // the first of the open ones that is not taken
+  int next = 0;  // the first open cut that is not taken
   for (int c = 0; c < wanted; ++c) {
     const int most = static_cast<int>(open.size()) - (wanted - c);
     int at = next;
@@ -290,18 +291,18 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   const auto m = static_cast<double>(sizes.size());
   const double copies = least_copies_ns(stages, sizes, splits);
   double action = std::numeric_limits<double>::infinity();
-  double step_cost = action;  // the least: a plan bounded here may leave devices out
+  double step_cost = action;  // the least cost: a plan bounded here may leave devices out
   for (const int device : devices) {
     action = std::min(action, cost_.action_seconds(device) * 1e9);
     step_cost = std::min(step_cost, cost_.step_seconds(device) * 1e9);
   }
-  const double pass = 2 * action;  // of one micro-batch through one stage
+  const double pass = 2 * action;  // time of one micro-batch through one stage
   const auto between = static_cast<double>(stages.size() - 1);
   double low = fastest.once.back() + pass * (between + 1);
   std::vector<double> sending;
   for (std::size_t s = 0; s < stages.size(); ++s) sending.push_back(least_sending_ns(stages, s, sizes));
   double everything = fastest.all.back() + pass * m * (between + 1) + m * std::accumulate(sending.begin(), sending.end(), 0.0);
-  // Until a micro-batch is through forward no gradient is ready, and each of them is on one device.
+  // Until a micro-batch is through forward, no gradient is ready, and each micro-batch is on one device.
   const double waiting = std::max(0.0, static_cast<double>(devices.size()) - m) * fastest.once_out.back();
   low = std::max(low, (everything + waiting) / static_cast<double>(devices.size()));
   const double first_gradient = fastest.once_out.back() + (least_copies_ns(stages, sizes, true) + action) * between;
@@ -324,12 +325,12 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
     std::vector<ProbeStage> probed;
     for (const std::vector<int>& stage : stages) {
       const auto before = static_cast<double>(probed.size());
-      const std::size_t shared_by = stages.size() > 1 ? 1 : stage.size();  // any plan on them
+      const std::size_t shared_by = stages.size() > 1 ? 1 : stage.size();  // any plan on these devices
       const std::vector<int> of_first = of_first_replica(sizes, stage.size() / shared_by);
       const std::vector<double>& all = sums(stage, of_first, splits).all;
       const std::vector<double>* end_of_stage = stages.size() > 1 ? &end_sums(stage, static_cast<int>(stage.size())) : nullptr;
       const auto first_m = static_cast<double>(of_first.size());
-      // Unless backward is split, the gradient that is sent last is on the path behind the stage's work.
+      // Unless backward is split, the gradient that is sent last is on the path after the stage's work.
       const double actions = (pass * first_m + sending[probed.size()] * (first_m - 1)) / static_cast<double>(shared_by);
       probed.push_back({&all, end_of_stage, static_cast<double>(shared_by), actions, (copies + (splits ? action : pass)) * before});
     }

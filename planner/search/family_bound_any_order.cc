@@ -17,7 +17,7 @@ std::vector<int> first_devices(const std::vector<std::vector<int>>& stages) {
 
 }  // namespace
 
-// Of one micro-batch, on the fastest link between neighbouring stages.
+// Adds the copies of one micro-batch, on the fastest link between neighbouring stages.
 void FamilyBound::add_copies(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, FamilyWork& work) const {
   std::set<std::pair<int, int>> links;
   for (std::size_t s = 1; s < stages.size(); ++s)

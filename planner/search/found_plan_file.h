@@ -13,7 +13,7 @@ namespace mptune::planner {
 /// Words the reason why a plan file lists `other` beside its plan.
 using CandidateComparison = std::function<std::string(const Candidate& best, const Candidate& other)>;
 
-/// The plan file of a search: its best plan, and the next ones as alternatives. Requires: a ranked plan.
+/// Returns the plan file of a search: its best plan, and the next ones as alternatives. Requires: a ranked plan.
 [[nodiscard]] PlanFile found_plan_file(const SearchResult& result, const Profile& profile, const std::string& created,
                                        const CandidateComparison& compared);
 

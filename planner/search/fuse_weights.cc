@@ -9,7 +9,7 @@
 namespace mptune::planner {
 namespace {
 
-constexpr double kLeastGain = 0.01;  // what bit-equal gradients are worth
+constexpr double kLeastGain = 0.01;  // share of the step that bit-equal gradients are worth
 
 void fuse(std::vector<Action>& row, int stage, int first, int last) {
   const auto in_group = [=](const Action& action) {
@@ -46,7 +46,7 @@ class Fusing {
     return improved;
   }
 
-  // Whether the first `size` micro-batches take less time fused: not where nothing is known to fuse, so both sums round alike.
+  // True if the first `size` micro-batches take less time fused; false where nothing is known to fuse, so that both sums round alike.
   [[nodiscard]] bool pays(const Stage& stage, int size) const {
     const int device = cost_.device_index(plain_.plan.devices[as_index(stage.devices.front())]);
     const auto group = std::span(plain_.plan.microbatch_sizes).first(as_index(size));

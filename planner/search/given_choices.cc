@@ -21,7 +21,7 @@ std::string devices_text(int devices) {
   return std::to_string(devices) + (devices == 1 ? " device" : " devices");
 }
 
-/// Number of micro-batches that their number or their size asks for; 0: neither.
+/// Returns the number of micro-batches that their number or their size asks for; 0: neither.
 int asked_microbatches(const PlanOptions& wanted) {
   check_microbatches(wanted);
   return wanted.split_size > 0 ? (wanted.batch + wanted.split_size - 1) / wanted.split_size : wanted.microbatches;
@@ -47,7 +47,7 @@ void restrict_virtual_stages(SearchSpace& space, const PlanOptions& wanted) {
   if (!wanted.schedule.empty()) (void)stage_devices(wanted.schedule, 1, virtual_stages);
 }
 
-/// Several stages per device are searched on all devices.
+/// Several stages per device are searched on all devices only.
 void check_virtual_stages(const SearchSpace& space, const PlanOptions& wanted, int virtual_stages) {
   const int devices = devices_of(space);
   const std::string text = std::to_string(virtual_stages) + " stages on each of " + devices_text(devices);
@@ -114,7 +114,7 @@ void restrict_cuts(SearchSpace& space, const PlanOptions& wanted) {
   space.stage_counts = {stages};
 }
 
-/// Refuses what no plan could have before anything is measured.
+/// Refuses, before anything is measured, what no plan could have.
 void restrict_recomputation(SearchSpace& space, const PlanOptions& wanted) {
   const int each = space.virtual_counts.empty() ? 1 : space.virtual_counts.front();
   const int most = std::min(devices_of(space) * each, wanted.layers);

@@ -19,11 +19,11 @@ constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kNone = -1;       // there is no such path
 constexpr double kMostStageCases = 5e7;  // stages, with replicas, that are tried for one bound
 
-// Least nanoseconds of a layer over the devices.
+// The least nanoseconds of a layer over the devices.
 struct LeastTimes {
   std::int64_t forward = kInfinite;
-  std::int64_t backward = kInfinite;  // whole, or both parts
-  std::int64_t input = kInfinite;     // what the layers before it wait for
+  std::int64_t backward = kInfinite;  // the whole backward, or both parts
+  std::int64_t input = kInfinite;     // the part that the layers before it wait for
 };
 
 std::vector<LeastTimes> least_times(const CostModel& cost, const std::vector<int>& devices, int samples, bool splits) {
@@ -40,11 +40,11 @@ std::vector<LeastTimes> least_times(const CostModel& cost, const std::vector<int
   return least;
 }
 
-// Of one micro-batch, with a device for every layer.
+// Paths of one micro-batch, with a device for every layer.
 struct Paths {
   std::vector<std::int64_t> made;  // end of a layer's forward
   std::vector<std::int64_t> loop;  // from the start of a layer's forward to the loss and to the end of its backward; kNone: none comes
-  std::vector<std::int64_t> back;  // from the start of a layer's backward to the end of the last one before it that waits for it
+  std::vector<std::int64_t> back;  // from the start of a layer's backward to the end of the last backward before it that waits for it
 
   Paths(const CostModel& cost, const std::vector<LeastTimes>& layers)
       : made(layers.size(), 0), loop(layers.size(), kNone), back(layers.size(), 0) {
@@ -67,7 +67,7 @@ struct Paths {
   }
 };
 
-// Micro-batches of one size.
+// The micro-batches of one size.
 struct SizeCosts {
   int count = 0;
   std::vector<LeastTimes> layers;
@@ -76,7 +76,7 @@ struct SizeCosts {
       : count(many), layers(least_times(cost, devices, samples, splits)), paths(cost, layers) {}
 };
 
-// The least of each layer over the sizes.
+// Returns the least of each layer over the sizes.
 std::vector<LeastTimes> least_of(const std::vector<SizeCosts>& sizes) {
   std::vector<LeastTimes> least = sizes.front().layers;
   for (std::size_t layer = 0; layer < least.size(); ++layer)
@@ -89,7 +89,7 @@ std::vector<LeastTimes> least_of(const std::vector<SizeCosts>& sizes) {
   return least;
 }
 
-// At most two sizes.
+// Returns the costs of at most two sizes.
 std::vector<SizeCosts> costs_of(const CostModel& cost, const std::vector<int>& devices, const std::vector<int>& sizes, bool splits) {
   std::vector<SizeCosts> all;
   for (const int size : {sizes.front(), sizes.back()})
@@ -98,7 +98,7 @@ std::vector<SizeCosts> costs_of(const CostModel& cost, const std::vector<int>& d
   return all;
 }
 
-// Sums over the layers before each.
+// Returns the sums over the layers before each layer.
 template <class Value>
 std::vector<std::int64_t> running_sums(int layers, const Value& value) {
   std::vector<std::int64_t> sums{0};
@@ -106,7 +106,7 @@ std::vector<std::int64_t> running_sums(int layers, const Value& value) {
   return sums;
 }
 
-// Times that every device has at least.
+// Returns the least time over the devices.
 template <class Seconds>
 std::int64_t least_ns(const std::vector<int>& devices, const Seconds& seconds) {
   std::int64_t least = kInfinite;
@@ -154,7 +154,7 @@ class Bounds {
     }
   }
 
-  /// Whatever the stages.
+  /// Returns a bound that holds for any stages.
   [[nodiscard]] std::int64_t of_any_stages(std::int64_t devices) const {
     const std::int64_t work = forward_.back() + backward_.back() + 2 * actions_ns_;
     std::int64_t path = 0;
@@ -162,7 +162,7 @@ class Bounds {
     return std::max((work + devices - 1) / devices, path + 2 * action_ns_) + (updates_.back() + devices - 1) / devices + step_ns_;
   }
 
-  /// For at least `fewest` stages, and at most `most`, replicas counted.
+  /// Returns a bound for at least `fewest` stages, and at most `most`, replicas counted.
   [[nodiscard]] std::int64_t of_stages(int fewest, int most) const {
     const int layers = cost_.layers();
     const ByStages behind = loops_behind_cuts(most);
@@ -171,7 +171,7 @@ class Bounds {
     for (int first = 0; first < layers; ++first)
       for_stages_from(first, [&](int last, const Ends& ends) {
         for (int d = 0; d < most; ++d) {
-          if (made[as_index(d)][as_index(first)] == kInfinite) continue;  // so few stages do not reach so far
+          if (made[as_index(d)][as_index(first)] == kInfinite) continue;  // that few stages do not reach this far
           const std::int64_t before = std::max(ends.made, ends.taken >= 0 ? ends.taken + made[as_index(d)][as_index(first)] : 0);
           const std::int64_t after = std::max(ends.back, ends.given >= 0 ? ends.given + back[as_index(d)][as_index(first)] : 0);
           lower(made[as_index(d) + 1][as_index(last)], before + action_ns_ + sum(one_forward_, first, last));
@@ -195,9 +195,9 @@ class Bounds {
     std::int64_t copy_ns = 0;
   };
   using Row = std::vector<std::int64_t>;
-  using ByStages = std::vector<Row>;  // by the number of stages, and by the layer behind the cut: the least over all ways to cut
+  using ByStages = std::vector<Row>;  // by the number of stages, and by the layer after the cut: the least over all ways to cut
 
-  // What a stage waits for.
+  // The times that a stage waits for.
   struct Ends {
     std::int64_t made = 0, back = 0;            // longest paths of layers to its forward, and from its backward
     std::int64_t taken = kNone, given = kNone;  // copies of what the layer before it computes, and of the gradient
@@ -217,7 +217,8 @@ class Bounds {
     }
   }
 
-  // From the end of a layer's forward through a reader of its output to the loss and back, with a device for every layer.
+  // Returns the longest path from the end of a layer's forward through a reader of its output to the loss and back, with a device per
+  // layer.
   [[nodiscard]] Row loops_behind_layers() const {
     Row longest(as_index(cost_.layers()), 0);
     for (std::size_t reader = 0; reader < read_by_.size(); ++reader)
@@ -227,7 +228,7 @@ class Bounds {
     return longest;
   }
 
-  // The same behind the last layer of a stage, with at most so many stages. Only stages behind it read that layer.
+  // Returns the same path after the last layer of a stage, with at most `most` stages. Only later stages read that layer.
   [[nodiscard]] ByStages loops_behind_cuts(int most) const {
     ByStages least(as_index(most) + 1, Row(as_index(cost_.layers()) + 1, kInfinite));
     const Row layers = loops_behind_layers();
@@ -258,7 +259,8 @@ class Bounds {
     }
   }
 
-  // `before`, `after`: until it can begin, and from its last backward on. `loop`: from the end of a forward to the gradient.
+  // `before` is the time until the stage can begin, `after` the time from its last backward on, `loop` from the end of a forward to its
+  // gradient.
   [[nodiscard]] std::int64_t of_stage(int first, int last, int replicas, std::int64_t before, std::int64_t after, std::int64_t loop) const {
     const std::int64_t forwards = (sum(forward_, first, last) + actions_ns_) / replicas;
     const std::int64_t to_gradient = std::max(forwards, sum(one_forward_, first, last) + action_ns_ + loop);
@@ -269,15 +271,15 @@ class Bounds {
 
   const CostModel& cost_;
   std::vector<SizeCosts> costs_;
-  std::vector<LeastTimes> one_;  // of any one micro-batch
+  std::vector<LeastTimes> one_;  // least times over all micro-batches
   Paths paths_;
-  std::vector<std::int64_t> forward_, backward_, input_, updates_;  // sums over the layers before each, of all micro-batches
-  std::vector<std::int64_t> one_forward_, one_input_;               // of any one micro-batch
-  std::int64_t action_ns_ = 0, step_ns_ = 0, actions_ns_ = 0;       // actions_ns_: of a forward of each micro-batch
+  std::vector<std::int64_t> forward_, backward_, input_, updates_;  // sums over the layers before each one, of all micro-batches
+  std::vector<std::int64_t> one_forward_, one_input_;               // the same sums for the least of the micro-batches
+  std::int64_t action_ns_ = 0, step_ns_ = 0, actions_ns_ = 0;       // actions_ns_: of one forward of each micro-batch
   std::vector<std::vector<Input>> read_by_;
 };
 
-// kInfinite: the space has no limit.
+// Returns the most stages; kInfinite: the space has no limit.
 std::int64_t most_stages(const SearchSpace& space) {
   const auto devices = static_cast<std::int64_t>(space.devices.size());
   if (!space.stage_counts.empty()) return std::max<std::int64_t>(devices, std::ranges::max(space.stage_counts));
@@ -285,7 +287,7 @@ std::int64_t most_stages(const SearchSpace& space) {
   return space.capabilities.several_stages_per_device ? kInfinite : devices;
 }
 
-// What `list` does depends on costs.
+// The rows of `list` depend on costs, so it may split the backward.
 bool may_split_backward(const std::string& schedule) {
   const ScheduleInfo& info = schedule_info(schedule);
   if (info.rows_from == RowsFrom::search) return true;
@@ -305,7 +307,7 @@ bool may_split(const SearchSpace& space) {
 
 std::int64_t bound_of(const SearchSpace& space, const CostModel& cost, const std::vector<int>& devices, int microbatches) {
   const auto count = static_cast<std::int64_t>(devices.size());
-  // Devices that help take weight gradients off a stage.
+  // Devices that help take weight gradients off a stage, so the number of stages does not bound the step.
   const std::int64_t stages = may_help(space) ? kInfinite : most_stages(space);
   const bool apart = stages <= count;
   const Bounds bounds(cost, devices, split_evenly(space.batch, microbatches), may_split(space), apart);
@@ -315,7 +317,7 @@ std::int64_t bound_of(const SearchSpace& space, const CostModel& cost, const std
   if (cases > kMostStageCases) return any;
   const int fewest = space.stage_counts.empty() ? 1 : std::ranges::min(space.stage_counts);
   const std::int64_t few = bounds.of_stages(fewest, static_cast<int>(stages));
-  // Stages that share a device leave another one idle.
+  // Where stages share a device, another device is idle.
   const std::int64_t shared = apart && count > 1 ? bounds.of_any_stages(count - 1) : kInfinite;
   return std::max(any, std::min(few, shared));
 }

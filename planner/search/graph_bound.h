@@ -7,14 +7,14 @@
 
 namespace mptune::planner {
 
-/// Nanoseconds below which no step of the space lies in a model whose layers are a graph. The largest of:
+/// Returns nanoseconds below which no step of the space lies in a model whose layers are a graph. They are the largest of:
 ///
 /// - all work over all devices,
 /// - what one micro-batch alone takes along the longest path of layers,
-/// - where the space limits the number of stages: the least, over all ways to cut the layers into so many stages, of the most that any
-/// stage
-///   takes. A stage begins when what it reads can be there and works off all micro-batches; then the gradients of the last one go back
-///   along the longest path. Its first backward waits for the longest path to the loss and back, which it can fill with forwards only:
+/// - where the space limits the number of stages: the least, over all ways to cut the layers into at most this many stages, of the most
+///   that any stage takes. A stage begins when what it reads can be there and works off all micro-batches; then the gradients of the last
+///   one go back along the longest path. Its first backward waits for the longest path to the loss and back, which it can fill with
+///   forwards only:
 ///
 ///       path to it | F0 F1 F2 ..    wait    B0 .. B(m-1) | path back from it
 ///

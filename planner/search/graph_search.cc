@@ -24,11 +24,11 @@ namespace {
 constexpr std::int64_t kChainWorkDivisor = 2;  // the search as a chain gets 1 / this of the work
 constexpr double kChainTime = 0.6;             // and this part of the time
 constexpr int kStarts = 6;                     // states that are improved
-constexpr int kFinished = 4;                   // of them, that get rows made with all effort
+constexpr int kFinished = 4;                   // states that get rows made with all effort
 constexpr std::int64_t kRatings = 6;           // a quick rating costs about as much as this many simulated steps
-constexpr std::int64_t kListRatings = 200;     // and rows made with all effort as much as this many
+constexpr std::int64_t kListRatings = 200;     // making rows with all effort costs as much as this many simulated steps
 
-// A step of the front of time against memory.
+// True if `next` is the next step of the front of time against memory.
 bool fits_below(const Candidate& before, const Candidate& next, double share) {
   const auto most = static_cast<double>(most_bytes(before));
   return most_bytes(next) < most_bytes(before) && static_cast<double>(most_bytes(next)) <= share * most;
@@ -51,8 +51,8 @@ class GraphSearch {
     return Choices(space, cost, caps_of(space)).counts();
   }
 
-  // Where each layer reads the one before it, the chain of these edges alone: its bounds hold for the graph. Else the chain that passes on
-  // what later layers read. Either has plans that are as good in the graph, or nearly.
+  // Where each layer reads the one before it, searches the chain of these edges alone; its bounds hold for the graph. Else searches the
+  // chain that passes on what later layers read. Plans of either chain are as good in the graph, or nearly.
   SearchResult search_as_chain() {
     SearchSpace chain = space_;
     chain.most_actions = space_.most_actions / kChainWorkDivisor;
@@ -67,7 +67,7 @@ class GraphSearch {
 
   void evaluate(const Plan& plan) { evaluator_.evaluate(parallelism_of(plan, space_.whole_machine), plan, caps_of(space_, plan)); }
 
-  // With the rows of the chain, and with those that the same schedule makes for the graph.
+  // Prices the plans with the rows of the chain, and with those that the same schedule makes for the graph.
   void price(const SearchResult& chain) {
     for (const Candidate& candidate : chain.ranked) {
       evaluate(candidate.plan);
@@ -104,7 +104,7 @@ class GraphSearch {
     if (const auto found = rate(state)) starts.push_back(*found);
   }
 
-  // The plans of the chain, and stages that begin where branches begin and join.
+  // Returns the plans of the chain, and stages that begin where branches begin and join.
   [[nodiscard]] std::vector<RatedState> starts_of(const SearchResult& chain) {
     std::vector<RatedState> starts;
     for (const Candidate& candidate : chain.ranked)
@@ -118,7 +118,7 @@ class GraphSearch {
     return starts;
   }
 
-  // Where there are many branches: about two stages a device, evenly spread.
+  // Where there are many branches, returns cuts for about two stages a device, evenly spread.
   [[nodiscard]] std::vector<int> few_of(const std::vector<int>& cuts) const {
     const std::size_t wanted = std::max<std::size_t>(1, 2 * space_.devices.size() - 1);
     if (cuts.size() <= wanted) return cuts;
@@ -140,7 +140,7 @@ class GraphSearch {
     return state;
   }
 
-  // To a faster neighbour, until none is faster.
+  // Moves to a faster neighbour, until none is faster.
   [[nodiscard]] RatedState improved(RatedState best) {
     for (bool better = true; better && !evaluator_.spent();) {
       better = false;
@@ -177,8 +177,8 @@ class GraphSearch {
     evaluator_.worked(kListRatings * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   }
 
-  // What the chain's search says of a class of plans, about the graph. A relaxed chain's bounds hold; what was only proved slower than the
-  // chain's best plan may be faster than the graph's.
+  // Returns what the chain's search says about the graph on a class of plans. A relaxed chain's bounds hold; what was only proved slower
+  // than the chain's best plan may be faster than the graph's.
   [[nodiscard]] RejectedClass::Why known_of(const RejectedClass& rejected, bool complete) const {
     using enum RejectedClass::Why;
     const bool slower = rejected.time_ratio > 1;
@@ -195,7 +195,7 @@ class GraphSearch {
     }
   }
 
-  // `ratio`: step of the chain's best plan over that of the graph's.
+  // `ratio` is the step of the chain's best plan over that of the graph's.
   void forget_proofs(double ratio, SearchResult& result) const {
     for (RejectedClass& each : result.classes) {
       each.time_ratio *= ratio;
@@ -225,7 +225,7 @@ class GraphSearch {
     const Candidate& best = result.ranked.front();
     std::erase_if(result.not_executable,
                   [&](const NotExecutable& plan) { return plan.candidate.prediction.step_s >= best.prediction.step_s; });
-    // The chain's bound covers the devices that schedules give to stages. A plan with others is in a larger space.
+    // The chain's bound covers the devices that schedules give to stages. A plan with other devices is in a larger space.
     const bool in_chain = std::ranges::any_of(of_chain, [&](const Candidate& other) { return same_places(other.plan, best.plan); });
     const double bound_s = std::max(in_chain ? chain_bound_s : 0, static_cast<double>(graph_bound_ns(space_, cost_)) * 1e-9);
     const bool covered = !fuses_weights(best.plan) && !offloads(best.plan);
@@ -246,7 +246,7 @@ class GraphSearch {
     return a.devices == b.devices && devices(a) == devices(b);
   }
 
-  // The best in half the memory is the chain's, as far as it is still listed.
+  // The best plan in half the memory is the chain's, as far as it is still listed.
   void find_places(SearchResult& result) const {
     result.best_pipeline = result.best_half_memory = -1;
     const std::int64_t half = half_of_one_device(space_, cost_);

@@ -14,7 +14,7 @@
 namespace mptune::planner {
 namespace {
 
-// The devices that the state uses, ascending.
+// Returns the devices that the state uses, ascending.
 std::vector<int> used_by(const GraphState& state) {
   std::vector<int> used = state.devices;
   std::ranges::sort(used);

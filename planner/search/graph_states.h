@@ -19,30 +19,31 @@ struct GraphState {
   auto operator<=>(const GraphState&) const = default;
 };
 
-/// The plan without rows, over the devices that the state uses, in their order.
+/// Returns the plan without rows, over the devices that the state uses, in their order.
 [[nodiscard]] Plan plan_of(const GraphState& state, const std::vector<std::string>& devices, int batch, int layers);
 
-/// A state and the step that quickly made rows take, in nanoseconds of the schedules' replay.
+/// A state and the step that quickly made rows take, in nanoseconds of the replay of schedules.
 struct RatedState {
   GraphState state;
   std::int64_t step_ns = 0;
 };
 
-/// Rows that devices choose greedily as time passes, with whole and with split backwards, the best of a few. nullopt: none are valid as the
-/// rows of a chain, too, or within the caps. `caps`: per device of the space; 0: none.
+/// Rates rows that devices choose greedily as time passes, with whole and with split backwards, and takes the best of a few. Returns
+/// nullopt where none are valid as the rows of a chain, too, or none are within the caps. `caps` are per device of the space; 0: none.
 [[nodiscard]] std::optional<RatedState> rated(const GraphState& state, const std::vector<std::string>& devices, int batch,
                                               const CostModel& cost, const std::vector<std::int64_t>& caps, bool may_split);
 
-/// States that differ by one step: a cut moved by 1, 2, 4 .. layers, a stage on another device, two stages that change devices, a stage
-/// divided, two joined, one micro-batch count up or down `counts`.
+/// Returns the states that differ by one step: a cut moved by 1, 2, 4 .. layers, a stage on another device, two stages that change devices,
+/// a stage divided, two joined, or one micro-batch count up or down in `counts`.
 [[nodiscard]] std::vector<GraphState> neighbours_of(const GraphState& state, const CostModel& cost, int devices,
                                                     const std::vector<int>& counts);
 
-/// Layers that do not read what the layer before them computes, or that read what two layers compute: where branches begin and join.
+/// Returns the layers that do not read what the layer before them computes, or that read what two layers compute: where branches begin and
+/// join.
 [[nodiscard]] std::vector<int> branch_cuts(const CostModel& cost);
 
-/// Stages at these cuts, the longest ones first on the device that has least to do. `devices`: the space's, as indices into the profile's.
-/// Requires: allowed cuts, at least one device.
+/// Returns stages at these cuts, the longest ones first put on the device that has least to do. `devices` are the space's, as indices into
+/// the profile's. Requires: allowed cuts, at least one device.
 [[nodiscard]] GraphState spread_out(const std::vector<int>& cuts, int microbatches, int samples, const CostModel& cost,
                                     const std::vector<int>& devices);
 

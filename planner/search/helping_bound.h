@@ -7,16 +7,17 @@
 
 namespace mptune::planner {
 
-/// A lower bound of the step of plans whose idle devices help, for given cuts, whatever their rows. The larger of two:
-/// all work over all devices, each idle until a micro-batch is through the layers before its first stage (no weight gradient is ready
-/// before); on each device that time, then its own forwards and input gradients, which nobody helps with, then the way of an input gradient
-/// back through those layers. Recomputation only adds to it. Copies and the end of the step (sums, optimizer) are left out.
+/// A lower bound of the step of plans whose idle devices help, for given cuts, whatever their rows. It is the larger of two. One is all
+/// work over all devices, each idle until a micro-batch is through the layers before its first stage (no weight gradient is ready before).
+/// The other is, on each device, that idle time, then its own forwards and input gradients, which nobody helps with, then the way of an
+/// input gradient back through the earlier layers. Recomputation only adds to the step. Copies and the end of the step (sums, optimizer)
+/// are left out.
 class HelpingBound {
  public:
-  /// `stages`: the devices of each, indices into the profile's. `cost` must outlive this.
+  /// `stages` has the devices of each stage, indices into the profile's. `cost` must outlive this object.
   HelpingBound(const CostModel& cost, std::vector<std::vector<int>> stages, const std::vector<int>& sizes);
 
-  /// Requires: a cut less than stages, ascending.
+  /// Requires: one cut less than stages, ascending.
   [[nodiscard]] std::int64_t of(const std::vector<int>& cuts) const;
 
  private:
@@ -26,9 +27,9 @@ class HelpingBound {
   double step_ns_ = 0;
   // Sums over the layers before an index, on the fastest device.
   std::vector<double> all_{0.0};   // all work of all micro-batches
-  std::vector<double> own_{0.0};   // their forwards and input gradients
-  std::vector<double> out_{0.0};   // the forward of one
-  std::vector<double> back_{0.0};  // its input gradients
+  std::vector<double> own_{0.0};   // forwards and input gradients of all micro-batches
+  std::vector<double> out_{0.0};   // forward of one micro-batch
+  std::vector<double> back_{0.0};  // input gradients of one micro-batch
 };
 
 }  // namespace mptune::planner

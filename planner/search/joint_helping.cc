@@ -15,17 +15,17 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostCutSets = 4'096;        // that a family may have to be searched completely
+constexpr std::int64_t kMostCutSets = 4'096;        // most sets of cuts of a family that is searched completely
 constexpr std::int64_t kHelpingWorkDivisor = 4;     // helping() gets 1 / this of the work that is left
 constexpr std::int64_t kFamilyShare = 16;           // a family searched completely gets 1 / this of the work that is left
-constexpr int kImprovedFamilies = 6;                // whose cuts are moved
+constexpr int kImprovedFamilies = 6;                // families whose cuts are moved
 constexpr int kMoves = 64;                          // cuts tried around the best ones of a family
 constexpr int kFirstLists = 8;                      // families of `list` that are tried before others are searched
-constexpr std::int64_t kFirstListsWorkDivisor = 2;  // these get 1 / this of the work that is left
-constexpr int kFirstListMoves = 16;                 // cuts tried around the best of those
-constexpr int kLists = 6;                           // and once the others were
+constexpr std::int64_t kFirstListsWorkDivisor = 2;  // first_lists() gets 1 / this of the work that is left
+constexpr int kFirstListMoves = 16;                 // cuts tried around the best ones of the best of these
+constexpr int kLists = 6;                           // families of `list` that are tried once the others were searched
 constexpr int kListMoves = 8;                       // cuts tried around the best ones of the best of them
-constexpr double kPromising = 1.1;                  // times the best step: families above are not improved
+constexpr double kPromising = 1.1;                  // families whose best step is more than this many times the best one are not improved
 
 // Calls `use` with every set of `count` of the open layers, ascending.
 void for_all_sets(const std::vector<int>& open, std::size_t count, const std::function<void(const std::vector<int>&)>& use) {
@@ -48,7 +48,7 @@ std::vector<int> open_layers(const CostModel& cost) {
   return open;
 }
 
-// With one cut moved to the next open layer.
+// Returns the cuts with one cut moved to the next open layer.
 std::vector<std::vector<int>> neighbours(const std::vector<int>& cuts, const std::vector<int>& open) {
   std::vector<std::vector<int>> all;
   for (std::size_t c = 0; c < cuts.size(); ++c) {
@@ -72,12 +72,12 @@ bool made_by_search(const PlanFamily& family) {
 
 }  // namespace
 
-// Families that partition() can't bound well, or not within little work.
+// True for families that partition() can't bound well, or not within little work.
 bool JointSearch::set_aside(const FamilyState& state) const {
   return state.family.helping || state.further || (more_than_lists_ && made_by_search(state.family));
 }
 
-// Of those on the same devices with the same micro-batches; null: none was seen.
+// Returns the fastest family on the same devices with the same micro-batches; null: none was seen.
 const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
   const FamilyState* fastest = nullptr;
   for (const FamilyState& other : states_) {
@@ -87,7 +87,7 @@ const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
   return fastest;
 }
 
-// Before other families are searched: their bounds are the lowest, and their plans are often among the fastest.
+// This runs before other families are searched: families of `list` have the lowest bounds, and their plans are often among the fastest.
 void JointSearch::first_lists() {
   const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kFirstListsWorkDivisor;
   int tried = 0;
@@ -106,7 +106,7 @@ void JointSearch::first_lists() {
   if (moves > 0) try_neighbours(*best, static_cast<int>(std::min<std::int64_t>(moves, kFirstListMoves)));
 }
 
-// False where the bound excludes the family, or its rows take more than is left.
+// Returns false where the bound excludes the family, or its rows take more work than is left.
 bool JointSearch::try_seeds_of_list(FamilyState& state, std::int64_t least_left) {
   const auto affordable = [&] { return evaluator_.work_left() - helping_work(state) >= least_left; };
   if (!affordable()) return false;
@@ -140,7 +140,7 @@ void JointSearch::lists() {
   if (best != nullptr && !best->best_cuts.empty()) try_neighbours(*best, kListMoves);
 }
 
-// Rows of `list` take too long to make: lists() tries some, help_ranked() those of ranked plans.
+// Rows of `list` take too long to make. lists() tries some, help_ranked() those of ranked plans.
 bool JointSearch::tried_one_by_one(const PlanFamily& family) const {
   return family.executable() && !made_by_search(family);
 }
@@ -175,13 +175,13 @@ void JointSearch::try_one_by_one(const std::vector<FamilyState*>& states) {
   }
 }
 
-// Simulated actions and layers of weight gradients, and what the rows cost.
+// Returns the simulated actions and layers of weight gradients, and what the rows cost.
 std::int64_t JointSearch::helping_work(const FamilyState& state) const {
   const auto microbatches = std::ssize(state.family.sizes);
   return microbatches * (2 * state.family.stages() * schedule_info(state.family.schedule).relative_cost + cost_.layers());
 }
 
-// Those that are best for other schedules on the same devices, and the seed.
+// Tries the cuts that are best for other schedules on the same devices, and the seed.
 void JointSearch::try_known_cuts(FamilyState& state) {
   std::vector<std::vector<int>> known = choices_.seeds(state.family);
   for (const FamilyState& other : states_) {
@@ -235,7 +235,7 @@ void JointSearch::try_neighbours(FamilyState& state, int moves) {
   }
 }
 
-// The same rows, with idle devices that help.
+// Evaluates ranked plans with the same rows and with idle devices that help.
 void JointSearch::help_ranked() {
   const bool any = std::ranges::any_of(states_, [](const FamilyState& state) { return state.family.helping; });
   if (!any) return;

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
-// Nodes that a family may visit in the first round, and their growth per round. The families with the smallest bounds get
-// kFavouredFactor times as many: the proof needs them, and they often hold the best plan.
+// Nodes that a family may visit in the first round, and their growth per round. The families with the smallest bounds get kFavouredFactor
+// times as many, since the proof needs them, and they often hold the best plan.
 constexpr std::int64_t kFirstNodes = 250;
 constexpr std::int64_t kGrowth = 16;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
@@ -33,7 +33,7 @@ constexpr int kMostListSchedules = 6;  // families of list schedules that beyond
 constexpr std::int64_t kBeyondWorkDivisor = 4;  // beyond() gets 1 / this of the work that is left
 constexpr std::int64_t kProofWorkDivisor = 2;   // beside families without a proof, the others get 1 / this of the work
 constexpr int kMostListed = 4096;
-// Searches for plans that fit in pieces get 1 / this of all work, and each family 1 / this of what is left of that.
+// Searches for plans that fit in pieces get 1 / this of all work, and each family gets 1 / this of what is then left of it.
 constexpr std::int64_t kPiecesWorkDivisor = 4;
 constexpr std::int64_t kNodesPerRange = 8;  // nodes of such a search for each range of layers that it tries
 // A step with all stages recomputed takes at most about this many times the step without recomputation.
@@ -134,7 +134,8 @@ std::int64_t JointSearch::threshold_ns(Goal goal) const {
   return whole_ns(threshold_s(goal));
 }
 
-// Families in the order of their bounds, with more and more effort. One without a plan faster than all others may hold the best pipeline.
+// Searches families in the order of their bounds, with more and more effort. A family without a plan faster than all others may still hold
+// the best pipeline.
 void JointSearch::search_cuts(Goal goal, std::int64_t least_left) {
   const auto enough = [&] { return evaluator_.spent() || evaluator_.work_left() < least_left; };
   bool unsolved = true;
@@ -196,7 +197,7 @@ bool JointSearch::memory_chooses(const FamilyState& state) const {
   return space_.recompute.empty() && std::ranges::any_of(state.family.caps(caps_), [](std::int64_t cap) { return cap > 0; });
 }
 
-// Only the least excess of all families matters, and none where a plan fits.
+// Only the least excess of all families matters, and no excess matters where a plan fits.
 std::int64_t JointSearch::least_excess_known() {
   if (evaluator_.ranking().fastest() != nullptr) return 1;
   const std::int64_t known = evaluator_.result().smallest_excess_bytes;
@@ -227,7 +228,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
 PartitionResult JointSearch::run(const FamilyState& state, PartitionProblem& problem) {
   problem.known = &rated_.of(problem);
   PartitionResult result = partition(problem, cost_);
-  const std::int64_t plan = problem.recompute_for_memory ? 2 : 1;  // its peaks take as long as its simulation
+  const std::int64_t plan = problem.recompute_for_memory ? 2 : 1;  // counting a plan's peaks takes as long as simulating it
   const std::int64_t actions = 2 * plan * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
   evaluator_.worked(
       result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * schedule_info(state.family.schedule).relative_cost,
@@ -291,8 +292,8 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)), cuts);
 }
 
-// Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones. If no plan fits then, some may fit
-// with pieces of stages recomputed, or none is proved to, of the sets of layers that smallest_peak() knows.
+// Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones. If no plan fits then, some plans may
+// fit with pieces of stages recomputed, or it is proved that none does with the sets of layers that smallest_peak() knows.
 void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed) {
   state.asked_recomputed = true;
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);

@@ -25,44 +25,46 @@ struct FamilyProof {
 /// What is known of a family so far.
 struct FamilyState {
   PlanFamily family;
-  FamilyProof proof;              ///< by pipelines() and beyond()
+  FamilyProof proof;              ///< proved by pipelines() and beyond()
   double best_s = 0;              ///< fastest of the plans seen; infinity: none of them fits
-  std::vector<int> best_cuts;     ///< of that plan
+  std::vector<int> best_cuts;     ///< cuts of the fastest plan
   std::int64_t seen = 0;          ///< plans given to the evaluator
   bool fits = true;               ///< false: proved that no plan fits the caps
   int listed = 8;                 ///< with memory caps: plans to request from the next search of the cuts; grows
   bool asked_recomputed = false;  ///< searched with whole stages recomputed
-  bool further = false;           ///< by more_stages()
-  bool sharp = false;             ///< its bound was sharpened
+  bool further = false;           ///< listed by more_stages()
+  bool sharp = false;             ///< the family's bound was sharpened
 };
 
 /// One search within given caps, in parts that are called one after another. Each part ends early if the evaluator's work is spent.
 class JointSearch {
  public:
-  /// All must outlive this. `caps` per device of the space, 0: none. `rated`: by searches with the same costs, and by this one.
+  /// All arguments passed by reference must outlive this object. `caps` are per device of the space, 0: none. `rated` has plans rated by
+  /// searches with the same costs, and by this one.
   JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep, RatedFamilies& rated);
 
   /// Restricts pipelines to those with replicas (true) or without (false). Requires: called before the parts of the search.
   void only_replicated(bool replicated) { only_replicated_ = replicated; }
 
-  /// Plans of one stage, each simulated.
+  /// Simulates each plan of one stage.
   void one_stage();
-  /// The best pipeline: first one plan of each promising family, then families in the order of their bounds, with more and more effort.
+  /// Finds the best pipeline: first one plan of each promising family, then families in the order of their bounds, with more and more
+  /// effort.
   void pipelines();
-  /// With helping idle devices: the plans seen, with the same cuts; then all cuts of families with few, the neighbours of the best cuts of
-  /// others. Proved are families whose every plan was simulated or has a bound (HelpingBound) above the best step.
+  /// Tries helping idle devices: the plans seen, with the same cuts; then all cuts of families with few, and the neighbours of the best
+  /// cuts of other families. A family is proved if each of its plans was simulated or has a bound (HelpingBound) above the best step.
   void helping();
-  /// More stages per device than families() has, searched as helping() does: one more each time, as long as StagesPerDevice says.
+  /// Searches more stages per device than families() has, as helping() does: one more each time, as long as StagesPerDevice says.
   void more_stages();
-  /// `list` beside other schedules: a few plans of each of the families with the smallest bounds, as far as a part of the work allows.
-  /// Where all devices are alike, also of those with more stages per device, as long as these are faster.
+  /// Where there are other schedules beside `list`, tries a few `list` plans of each of the families with the smallest bounds, as far as a
+  /// part of the work allows. Where all devices are alike, it also tries families with more stages per device, as long as these are faster.
   void first_lists();
-  /// Then plans on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
-  /// proved: making its rows takes as long as dozens of simulations.
+  /// Tries `list` plans on the devices and micro-batches where plans of other schedules are fastest, with their cuts and some neighbours.
+  /// This proves nothing: making the rows takes as long as dozens of simulations.
   void lists();
-  /// The next best pipelines, and what helping idle devices make of those ranked. Leaves the proofs of families as they are.
+  /// Finds the next best pipelines, and what helping idle devices make of those ranked. Leaves the proofs of families as they are.
   void alternatives();
-  /// Plans that can't be executed and are faster than every executable plan.
+  /// Finds plans that can't be executed and are faster than every executable plan.
   void beyond();
   /// Counts what was left out, and why.
   void count_rejected();
@@ -70,7 +72,7 @@ class JointSearch {
   Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const std::vector<FamilyState>& families() const { return states_; }
   [[nodiscard]] const StagesPerDevice& stages_per_device() const { return stages_per_device_; }
-  /// No executable plan takes less.
+  /// Returns a bound: no executable plan takes less.
   [[nodiscard]] double lower_bound_s() const;
 
  private:
@@ -95,13 +97,13 @@ class JointSearch {
   [[nodiscard]] std::int64_t helping_work(const FamilyState& state) const;
   void help_ranked();
 
-  // What a family is searched for: a plan faster than all others, the best pipeline, or the next best ones.
+  // What a family is searched for: a plan faster than all other plans, the best pipeline, or the next best ones.
   enum class Goal : std::uint8_t { fastest, best, alternatives };
   // One search of a family.
   struct Attempt {
     Goal goal = Goal::best;
     std::int64_t most_nodes = 0;
-    FamilyProof proof;  // by earlier attempts and this one
+    FamilyProof proof;  // proof by earlier attempts and this one
   };
   [[nodiscard]] double threshold_s(Goal goal) const;
   [[nodiscard]] std::int64_t threshold_ns(Goal goal) const;
@@ -130,7 +132,7 @@ class JointSearch {
   Evaluator evaluator_;
   std::vector<FamilyState> states_;
   int keep_;
-  std::int64_t pieces_work_left_;  ///< for ask_in_pieces(), in simulated actions
+  std::int64_t pieces_work_left_;  ///< work left for ask_in_pieces(), in simulated actions
   std::optional<bool> only_replicated_;
   StagesPerDevice stages_per_device_;
   bool more_than_lists_ = false;  ///< families of other schedules than `list` can be executed

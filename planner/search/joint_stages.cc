@@ -10,7 +10,7 @@ namespace {
 
 // Numbers of stages per device without a faster plan, after which no more are tried.
 constexpr int kFailures = 2;
-constexpr std::size_t kListsOfMoreStages = 3;  // families of one number
+constexpr std::size_t kListsOfMoreStages = 3;  // families of one number of stages per device
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void JointSearch::more_stages() {
   }
 }
 
-// Their other plans are left out later.
+// The other plans of these families are left out later.
 void JointSearch::first_lists_of_more_stages(std::int64_t least_left) {
   if (!more_than_lists_ || only_replicated_.value_or(false) || choices_.distinct_devices().size() > 1) return;
   for (int v = choices_.first_virtual() + 1; v <= choices_.most_virtual() && !evaluator_.spent(); ++v) {
@@ -68,7 +68,7 @@ void JointSearch::first_lists_of_more_stages(std::int64_t least_left) {
   }
 }
 
-// What is slower by its bound is proved, the rest counted. There is no time for bounds once the search was asked to stop.
+// Plans that are slower by their bound are proved so, the rest is counted. There is no time for bounds once the search was asked to stop.
 void JointSearch::leave_out_stages(int virtual_stages, bool nothing_faster) {
   using End = StagesPerDevice::End;
   for (int v = virtual_stages; v <= choices_.most_virtual(); ++v) {

@@ -80,7 +80,7 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
   return split_evenly(options.batch, count);
 }
 
-// The device of each stage is the one whose row has it.
+// The device of each stage is the one whose row has the stage.
 std::vector<int> devices_of_rows(const PlanOptions& options, int stages) {
   if (options.actions.size() > options.devices.size())
     throw planner::FieldError(
@@ -141,7 +141,7 @@ std::string sizes_in_words(const std::vector<int>& sizes) {
   return text + std::to_string(*most);
 }
 
-// `word` and the stages of which `has` is true: ", recomputing stages 0,2".
+// Returns `word` and the stages for which `has` is true: ", recomputing stages 0,2".
 template <class Has>
 std::string stages_in_words(const Plan& plan, const std::string& word, const Has& has) {
   std::string stages;
@@ -167,7 +167,7 @@ bool allows_channels_last(const SearchSpace& space) {
   return !space.exact && std::ranges::any_of(space.variants, is);
 }
 
-// ", weight gradients of micro-batches 0-1, 2-3 fused"; three groups at most.
+// Returns ", weight gradients of micro-batches 0-1, 2-3 fused"; three groups at most.
 std::string fused_in_words(const Plan& plan) {
   std::set<std::pair<int, int>> groups;
   for (const std::vector<Action>& row : plan.actions)
@@ -183,7 +183,7 @@ std::string fused_in_words(const Plan& plan) {
   return ", weight gradients of micro-batches " + text + " fused";
 }
 
-// "none", "all" or "0,2".
+// Reads "none", "all" or "0,2".
 std::vector<int> stages_named(planner::Field field, const std::string& text, int stages) {
   std::vector<int> named;
   if (text.empty() || text == "none") return named;
@@ -218,7 +218,7 @@ std::string options_in_words(const Plan& plan) {
   return precision + format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
 }
 
-/// The whole batch at once where the model takes it, else in as few micro-batches as it takes.
+/// Runs the whole batch at once where the model takes it, else in as few micro-batches as it takes.
 PlanOptions one_stage(PlanOptions options, int fewest) {
   options.schedule = fewest > 1 ? kDefaultSchedule : "naive";
   options.stages = 1;

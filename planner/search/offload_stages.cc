@@ -39,7 +39,7 @@ class Offloading {
   }
 
  private:
-  // The one stage more that makes the step shortest.
+  // Adds the one stage more that makes the step shortest.
   bool improve() {
     const Candidate before = best_;
     bool improved = false;
@@ -67,7 +67,7 @@ class Offloading {
   const CostModel& cost_;
   Candidate best_;
   double plain_s_;
-  std::vector<std::size_t> stages_;  // that recompute and can offload
+  std::vector<std::size_t> stages_;  // stages that recompute and can offload
   std::int64_t simulated_ = 0;
 };
 

@@ -14,14 +14,15 @@ namespace mptune::planner {
 /// out.
 [[nodiscard]] bool may_offload(const SearchSpace& space);
 
-/// The plan with all stages on devices that hold more than their cap (`caps`, per device of the plan; 0: none) offloading what they save,
-/// where it fits then. `peaks`: of the plan. Nothing for a plan that recomputes, and where copies to the host were not measured.
+/// Returns the plan with all stages on devices that hold more than their cap (`caps`, per device of the plan; 0: none) offloading what they
+/// save, if it then fits. `peaks` are the plan's. Returns nullopt if it does not fit, for a plan that recomputes, and where copies to the
+/// host were not measured.
 [[nodiscard]] std::optional<Plan> offloading_over_caps(Plan plan, const std::vector<std::int64_t>& peaks,
                                                        const std::vector<std::int64_t>& caps, const CostModel& cost);
 
 struct OffloadSearch {
   std::optional<Candidate> faster;  ///< absent: no offloading makes the step shorter
-  std::int64_t simulated = 0;       ///< plans
+  std::int64_t simulated = 0;       ///< number of plans simulated
 };
 
 /// Looks for stages of a plan that recompute and would better offload, within the caps: all of them, and one after another as long as the

@@ -10,7 +10,8 @@ namespace {
 constexpr double kZero = 1e-11;
 constexpr int kStepsPerRow = 8;
 
-// The columns are the amounts, a slack of each row, the room. The last row holds what a column would add, below 0 where it would.
+// The columns are the amounts, a slack of each row, and the room. The last row has what a column would add, below 0 where it would add
+// something.
 class Tableau {
  public:
   explicit Tableau(const Packing& problem) : amounts_(problem.rows.front().size()), rows_(problem.rows.size()) {
@@ -25,7 +26,7 @@ class Tableau {
     std::fill_n(gain.begin(), amounts_, -1.0);
   }
 
-  // False where nothing more can be gained.
+  // Returns false where nothing more can be gained.
   bool step() {
     const std::vector<double>& gain = lines_.back();
     const auto column = static_cast<std::size_t>(std::min_element(gain.begin(), gain.end() - 1) - gain.begin());
@@ -68,7 +69,7 @@ class Tableau {
   std::vector<std::vector<double>> lines_;
 };
 
-// Prices short of what every amount has to cost are raised together.
+// Prices below what every amount has to cost are raised together.
 void raise_prices(const Packing& problem, std::vector<double>& prices) {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t x = 0; x < problem.rows.front().size(); ++x) {

@@ -9,7 +9,7 @@
 namespace mptune::planner {
 namespace {
 
-/// "3, 6, 9, .."
+/// Returns the places as text: "3, 6, 9, .."
 std::string some_of(const std::vector<int>& places) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> numbers;

@@ -15,7 +15,7 @@ std::vector<int> begins(const Plan& plan) {
   return layers;
 }
 
-// Plans name their devices in the order of the stages: placements differ in the names alone.
+// Plans name their devices in the order of the stages, so placements differ in the names alone.
 bool same_but_placed(const Plan& a, const Plan& b) {
   return a.stages == b.stages && a.microbatch_sizes == b.microbatch_sizes && a.schedule == b.schedule && a.actions == b.actions &&
          a.options == b.options && a.devices.size() == b.devices.size();

@@ -13,7 +13,7 @@ namespace mptune::planner {
 /// What was simulated of each family, so that no search with the same costs does it again.
 class RatedFamilies {
  public:
-  /// The reference stays valid.
+  /// Returns the rates of a family. The reference stays valid.
   [[nodiscard]] KnownRates& of(const PartitionProblem& problem) {
     return known_[{problem.devices, problem.stages, problem.memory_bytes, problem.microbatch_sizes, problem.schedule, problem.recomputed,
                    problem.recompute_for_memory, problem.most_in_pieces > 0}];

@@ -10,7 +10,7 @@
 namespace mptune::planner {
 namespace {
 
-// What is known of a class: of its executable families, else of the others.
+// What is known of a class: of its executable families, or if there are none, of the others.
 struct Summary {
   PipelineChoice choice;
   bool executable = false;
@@ -35,7 +35,7 @@ std::vector<PipelineChoice> choices_of(const PlanFamily& family) {
   return choices_of(family.schedule, family.sizes.size(), family.stages(), family.virtual_stages, family.replicated());
 }
 
-// None where the plan is no pipeline.
+// Returns no choices where the plan is no pipeline.
 std::vector<PipelineChoice> choices_of(const Plan& plan) {
   if (plan.num_stages() < 2) return {};
   std::vector<int> stages_on(plan.devices.size(), 0);
@@ -56,7 +56,7 @@ void add(Summary& summary, const FamilyState& state) {
   summary.solved &= state.proof.solved;
 }
 
-// Numbers of stages first, whether they are of a device or of all.
+// Numbers of stages come first, whether they are of one device or of all.
 std::tuple<bool, PipelineChoice::Kind, int, PipelineChoice::Kind, std::string> order_of(const PipelineChoice& choice) {
   using Kind = PipelineChoice::Kind;
   const bool stages = choice.kind == Kind::stages_per_device || choice.kind == Kind::stages;
@@ -87,7 +87,7 @@ RejectedClass class_of(const Summary& summary, double best_s, const std::map<std
 std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
                                             const std::map<std::string, NotExecutable>& beyond) {
   std::vector<Summary> summaries;
-  // They hold the best plan.
+  // These classes hold the best plan.
   const std::vector<PipelineChoice> chosen = choices_of(best.plan);
   for (const FamilyState& state : families) {
     for (const PipelineChoice& choice : choices_of(state.family)) {

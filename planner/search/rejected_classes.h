@@ -6,7 +6,8 @@
 
 namespace mptune::planner {
 
-/// Why each class of pipelines is not the one of `best`: schedules, numbers of micro-batches and of stages, replicas, stages per device.
+/// Returns why each class of pipelines is not the one of `best`: schedules, numbers of micro-batches and of stages, replicas, stages per
+/// device.
 [[nodiscard]] std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
                                                           const std::map<std::string, NotExecutable>& beyond);
 

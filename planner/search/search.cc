@@ -22,11 +22,11 @@
 namespace mptune {
 namespace {
 
-constexpr int kMostFused = 4;                       // plans whose weight gradients are fused
-constexpr std::int64_t kFusedWorkDivisor = 16;      // each gets 1 / this of the work that is left
-constexpr std::int64_t kLeastFused = 64;            // and is simulated with as many group sizes in any case
-constexpr int kMostOffloaded = 4;                   // plans whose recomputing stages offload instead
-constexpr double kLeastOffloadGain = 0.02;          // smaller ones are less than predictions of copies beside computing err
+constexpr int kMostFused = 4;                       // number of plans whose weight gradients are fused
+constexpr std::int64_t kFusedWorkDivisor = 16;      // each plan gets 1 / this of the work that is left
+constexpr std::int64_t kLeastFused = 64;            // number of group sizes that are simulated for each plan in any case
+constexpr int kMostOffloaded = 4;                   // number of plans whose recomputing stages offload instead
+constexpr double kLeastOffloadGain = 0.02;          // smaller gains are less than the error in predictions of copies beside computing
 constexpr std::int64_t kHalfMemoryWorkDivisor = 8;  // the search within half the memory gets 1 / this of the work that is left
 constexpr std::int64_t kSlowerKindWorkDivisor = 8;  // the slower kind gets 1 / this of the work that is left
 
@@ -50,7 +50,7 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
   return std::all_of(peaks.begin(), peaks.end(), [&](std::int64_t peak) { return peak <= bytes; });
 }
 
-// The same space for a second search, limited to the work that `evaluator` has left. `evaluator` must outlive the result.
+// Returns the same space for a second search, limited to the work that `evaluator` has left. `evaluator` must outlive the result.
 SearchSpace rest_of(const SearchSpace& space, planner::Evaluator& evaluator) {
   SearchSpace rest = space;
   rest.most_actions = evaluator.work_left();
@@ -80,8 +80,8 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   if (best != nullptr) evaluator.ranking().set_best_in_half_memory(*best);
 }
 
-// Adds the best plan of the slower kind, pipelines or hybrids: the main search looks for the fastest of both kinds together. Uses a part
-// of the work that is left.
+// Adds the best plan of the slower kind, pipelines or hybrids, since the main search looks for the fastest of both kinds together. Uses a
+// part of the work that is left.
 void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, planner::RatedFamilies& rated) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
   planner::Ranking& ranking = evaluator.ranking();
@@ -138,7 +138,7 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
   if (space.improved) space.improved(result.ranked.front());
 }
 
-// Of the fastest plans that recompute: with stages that offload instead.
+// Returns the fastest plans that recompute, with stages that offload instead.
 std::vector<Candidate> offloading_instead(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator,
                                           SearchResult& result) {
   std::vector<Candidate> faster;
@@ -174,7 +174,7 @@ void add_offloading(const SearchSpace& space, const CostModel& cost, planner::Ev
   if (space.improved) space.improved(result.ranked.front());
 }
 
-// Those of the space's devices and the cost model's execution variant, fastest first.
+// Returns the known plans on the space's devices and in the cost model's execution variant, fastest first.
 std::vector<Candidate> known_of(const SearchSpace& space, const CostModel& cost, const std::vector<Candidate>& known) {
   const auto in_space = [&](const std::string& device) {
     return std::ranges::find(space.devices, device) != space.devices.end() ||

@@ -15,14 +15,14 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-// Parts of the work and of the time: until all divisions were looked at, until the most promising one was searched, until the others were.
-// What is left is for the best one, if another division turned out to be it.
+// Parts of the work and of the time: until all divisions were looked at, until the most promising one was searched, and until the others
+// were. What is left is for the best one, if that turned out to be another division.
 constexpr double kLooked = 0.25;
 constexpr double kFirstSearched = 0.65;
 constexpr double kOthersSearched = 0.8;
-constexpr double kShareOfOthers = 0.25;  // that each of the others gets of what is left for them
-// Listing families takes as long as searching them where devices differ: so many are listed in the first look at all divisions, and
-// as many in the searches of those that follow, of which there are about kOthers.
+constexpr double kShareOfOthers = 0.25;  // part that each of the others gets of what is left for them
+// Where devices differ, listing families takes as long as searching them. This many are listed in the first look at all divisions, and as
+// many in the searches that follow, of which there are about kOthers.
 constexpr std::size_t kFamilies = 100'000;
 constexpr std::size_t kOthers = 16;
 constexpr int kLeastFamilies = 200;
@@ -32,7 +32,7 @@ struct Part {
   SearchSpace space;
   const CostModel* cost = nullptr;
   SearchResult result = {};
-  std::optional<SearchResult> before = {};  // plans of the search before that of `result`
+  std::optional<SearchResult> before = {};  // result of the search before that of `result`
 
   [[nodiscard]] double best_s() const { return std::min(step_s(result), before ? step_s(*before) : kNoPlan); }
 
@@ -40,12 +40,12 @@ struct Part {
   static double step_s(const SearchResult& one) { return one.ranked.empty() ? kNoPlan : one.ranked.front().prediction.step_s; }
 };
 
-// Seconds of the fastest plan of several stages.
+// Returns the seconds of the fastest plan of several stages.
 double pipeline_s(const SearchResult& result) {
   return result.best_pipeline < 0 ? kNoPlan : result.ranked[as_index(result.best_pipeline)].prediction.step_s;
 }
 
-// What was left out is slower than the best plan: shown by its lower bound.
+// What was left out is slower than the best plan, as its lower bound shows.
 void reject_rest(SearchResult& result) {
   std::int64_t count = 0;
   for (Rejection& rejection : result.rejected)
@@ -89,7 +89,7 @@ class DivisionSearch {
     parts_.push_back(std::move(part));
   }
 
-  // Bounds a search that may take the time up to this part of all, and that part of the work less what was done.
+  // Bounds a search to this part `end` of the whole time, and to that part of the work less what was done.
   void bound(double end, SearchSpace& space) const {
     space.most_actions = std::max<std::int64_t>(1, std::llround(static_cast<double>(space_.most_actions) * end) - worked_);
     if (space_.stop) space.stop = [this, end](double) { return space_.stop(end); };
@@ -115,14 +115,14 @@ class DivisionSearch {
         note(part.result);
         possible.push_back(std::move(part));
       } catch (const Error&) {
-        if (!first_error) first_error = std::current_exception();  // such as fewer devices than stages that were asked for
+        if (!first_error) first_error = std::current_exception();  // for example fewer devices than stages that were asked for
       }
     }
     if (possible.empty()) std::rethrow_exception(first_error);
     parts_ = std::move(possible);
   }
 
-  // Lists alternatives, too: a first look lists none.
+  // Searches and lists alternatives, too; a first look lists none.
   void search(Part& part, double end) {
     SearchSpace space = part.space;
     bound(end, space);
@@ -137,7 +137,7 @@ class DivisionSearch {
     bound(kOthersSearched - (kOthersSearched - kFirstSearched) * std::pow(1 - kShareOfOthers, before), space);
     if (space.most_actions <= least_actions_) return;
     if (parts_.size() > kOthers) {
-      // Of few divisions each is searched as it would be alone: what is tried of `list` and of helping devices depends on the plans seen.
+      // With few divisions each is searched as it would be alone: what is tried of `list` and of helping devices depends on the plans seen.
       space.keep = 1;
       space.longest_s = pipeline_s_;
     }
@@ -177,7 +177,7 @@ class DivisionSearch {
   double best_s_ = kNoPlan;
   double pipeline_s_ = kNoPlan;
   std::int64_t worked_ = 0;
-  std::int64_t least_actions_ = 0;  // of the first look at a division: a search with less would find no more
+  std::int64_t least_actions_ = 0;  // least work of the first look at a division: a search with less would find no more
 };
 
 bool holds(const Division& division, const Plan& plan) {

@@ -15,14 +15,14 @@
 namespace mptune {
 namespace {
 
-// True if no plan of the space can be missing: everything was refused for its memory or its time.
+// True if no plan of the space can be missing: every plan was refused for its memory or its time.
 bool nothing_left_out(const SearchResult& result) {
   return std::ranges::none_of(result.rejected, [](const Rejection& rejection) {
     return rejection.reason == RejectedAs::not_reached || rejection.reason == RejectedAs::unproved;
   });
 }
 
-// No plan that the search covers is faster.
+// Returns a bound: no plan that the search covers is faster.
 double bound_of(const SearchResult& result) {
   if (!result.ranked.empty()) return result.lower_bound_s;
   return nothing_left_out(result) ? std::numeric_limits<double>::infinity() : 0;
@@ -45,7 +45,7 @@ struct Found {
   bool best_in_half_memory = false;
 };
 
-// Where no slow kernel is in the way, plans that replace them cost what they cost without: only the exact ones are kept.
+// Where no slow kernel is in the way, plans that replace slow kernels cost what they cost without. Only the exact ones are kept.
 void drop_needless_replacing(std::vector<Found>& all) {
   const std::vector<Found> before = all;
   std::erase_if(all, [&](const Found& found) {
@@ -57,14 +57,14 @@ void drop_needless_replacing(std::vector<Found>& all) {
   });
 }
 
-// The plan with classes for its devices' names: divisions of a pool may have the same plan on other cores.
+// Returns the plan with classes for its devices' names: divisions of a pool may have the same plan on other cores.
 Plan with_classes(Plan plan) {
   for (std::string& name : plan.devices)
     if (const auto device = find_device(name)) name = device_class(*device);
   return plan;
 }
 
-// Plans on devices of one core are the same with any number of threads.
+// Plans on devices of one core are the same with any number of threads, so one of them is kept.
 void drop_equal(bool divided, std::vector<Found>& all) {
   std::vector<Found> distinct;
   for (const Found& found : all) {
@@ -92,7 +92,7 @@ std::vector<Found> fastest_first(bool divided, const std::vector<SearchResult>& 
   return all;
 }
 
-// The `keep` fastest, and the best of each kind.
+// Ranks the `keep` fastest plans, and the best of each kind.
 void rank(const SearchSpace& space, const std::vector<Found>& fastest_first, SearchResult& merged) {
   std::vector<planner::Parallelism> kinds;
   for (const auto& [candidate, best_in_half_memory] : fastest_first) {
@@ -156,7 +156,7 @@ SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& re
   return merged;
 }
 
-// What the space allows and the profile has costs of. Slow kernels that cost nothing need no search of their own.
+// Returns the variants that the space allows and the profile has costs of. Slow kernels that cost nothing need no search of their own.
 std::vector<ExecutionVariant> searched_variants(const SearchSpace& space, const Profile& profile) {
   std::vector<ExecutionVariant> searched;
   for (const ExecutionVariant& option : space.variants) {

@@ -9,9 +9,9 @@
 namespace mptune::planner {
 namespace {
 
-constexpr int kMostSharpened = 128;                 // stages of families whose bounds are sharpened: with more it takes long
-constexpr double kEvenness[] = {0.75, 0.85, 0.65};  // of the stages of cuts that are tried, the likeliest first
-constexpr std::int64_t kStepsPerSharpening = 16;    // of finding a bound, that cost as much as a simulated action
+constexpr int kMostSharpened = 128;                 // families with more stages are not sharpened: it takes long
+constexpr double kEvenness[] = {0.75, 0.85, 0.65};  // evenness of the stages in cuts that are tried, the likeliest first
+constexpr std::int64_t kStepsPerSharpening = 16;    // steps of finding a bound that cost as much as a simulated action
 
 }  // namespace
 
@@ -89,7 +89,8 @@ void JointSearch::sharpen(FamilyState& state) {
   state.proof.lower_ns = std::max(state.proof.lower_ns, state.family.bound_ns);
 }
 
-// Whatever is not excluded yet. Numbers of stages per device that are not listed may have to be left out later, when there is no time.
+// Sharpens whatever is not excluded yet. Numbers of stages per device that are not listed may have to be left out later, when there is no
+// time.
 void JointSearch::sharpen_all() {
   for (FamilyState& state : states_)
     if (state.family.executable() && state.proof.lower_ns <= threshold_ns(Goal::best) && !evaluator_.spent()) sharpen(state);

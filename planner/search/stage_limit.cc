@@ -27,7 +27,7 @@ void keep_own_layers(Stage& stage) {
   if (stage.recompute.layers.empty()) stage.recompute = {};
 }
 
-// The plan with the boundary between stages `front` and the next at another layer.
+// Returns the plan with the boundary between stage `front` and the next one at another layer.
 Plan with_cut(Plan plan, int front, int cut, const CostModel& cost) {
   Stage& before = plan.stages[as_index(front)];
   Stage& behind = plan.stages[as_index(front) + 1];

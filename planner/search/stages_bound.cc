@@ -13,10 +13,10 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
-constexpr int kSteps = 4;         // of the packing problem, with the room of the step that the last one found
-constexpr double kEnough = 1e-4;  // a step that is not longer by this share ends them
+constexpr int kSteps = 4;         // rounds of the packing problem, each with the room of the step that the last one found
+constexpr double kEnough = 1e-4;  // the rounds end where the step gets longer by no more than this share
 
-// How often each stage's layers, and the cuts before it, lie on a path; or on a mean of several.
+// How often each stage's layers, and the cuts before it, lie on a path, or on a mean of several paths.
 struct Counts {
   explicit Counts(std::size_t stages) : out(stages, 0), in(out), all(out), back(out), send(out), send_in(out) {}
 
@@ -33,7 +33,7 @@ struct Counts {
     actions += weight * other.actions;
   }
 
-  std::vector<double> out, in, all, back, send, send_in;  // of FamilyWork
+  std::vector<double> out, in, all, back, send, send_in;  // counts for the sums of FamilyWork
   double actions = 0;
 };
 
@@ -42,13 +42,13 @@ bool receives(const std::vector<int>& devices, std::size_t s) {
   return s > 0 && devices[s] != devices[s - 1];
 }
 
-// The copies that the sending device makes: of the gradients of a stage's input. The last one is on the path anyway, unless that ends with
-// a weight gradient.
+// Returns how many copies of the gradients of a stage's input the sending device makes. The last copy is on the path anyway, unless the
+// path ends with a weight gradient.
 double sent_gradients(const FamilyWork& work, bool splits) {
   return !work.sender_copies ? 0 : splits ? work.microbatches : work.microbatches - 1;
 }
 
-// Work of the stages from `s` on that are on its device.
+// Returns the path of the work of the stages from `s` on that are on the device of `s`.
 Counts work_from(const std::vector<int>& devices, const FamilyWork& work, bool splits, std::size_t s) {
   Counts path(devices.size());
   for (std::size_t t = 0; t < s; ++t) {
@@ -68,7 +68,7 @@ Counts work_from(const std::vector<int>& devices, const FamilyWork& work, bool s
   return path;
 }
 
-// Gradients of the stages up to `s` that are on its device.
+// Returns the path of the gradients of the stages up to `s` that are on the device of `s`.
 Counts gradients_upto(const std::vector<int>& devices, const FamilyWork& work, bool splits, std::size_t s) {
   Counts path(devices.size());
   const auto first = as_index(std::find(devices.begin(), devices.end(), devices[s]) - devices.begin());
@@ -98,7 +98,8 @@ double mean_of_cuts(const std::vector<double>& sends) {
   return count > 0 ? sum / count : 0;
 }
 
-// The paths as rows of a packing problem: with layers all alike, a stage of a share of the layers adds that share of what all would.
+// Returns the paths as rows of a packing problem: with layers all alike, a stage with a share of the layers adds that share of what all
+// would.
 Packing small_layers(const std::vector<Counts>& paths, const FamilyWork& work) {
   Packing problem;
   for (const Counts& path : paths) {
@@ -111,13 +112,13 @@ Packing small_layers(const std::vector<Counts>& paths, const FamilyWork& work) {
   return problem;
 }
 
-// What does not depend on the shares of the stages.
+// Returns the part of the path that does not depend on the shares of the stages.
 double fixed_ns(const Counts& path, const FamilyWork& work) {
   const auto count = [](const std::vector<double>& counts) { return std::accumulate(counts.begin(), counts.end(), 0.0); };
   return path.actions * work.action + count(path.send) * mean_of_cuts(work.send) + count(path.send_in) * mean_of_cuts(work.send_in);
 }
 
-// The least length over all cuts.
+// Returns the least length over all cuts.
 double least_ns(const Counts& mean, const FamilyWork& work) {
   const std::size_t layers = work.all.size() - 1;
   std::vector<double> rest(layers + 1, kFar);
@@ -126,7 +127,7 @@ double least_ns(const Counts& mean, const FamilyWork& work) {
     const auto upto = [&](std::size_t layer) {
       return mean.out[s] * work.out[layer] + mean.in[s] * work.in[layer] + mean.all[s] * work.all[layer] + mean.back[s] * work.back[layer];
     };
-    double least = kFar;  // of all ends behind a layer
+    double least = kFar;  // the least over all ends after a layer
     for (std::size_t layer = layers + 1; layer-- > 0;) {
       const double behind = upto(layer) + rest[layer];
       const double copies =

@@ -13,7 +13,7 @@ namespace mptune::planner {
 namespace {
 
 constexpr int kFurthest = 3;                                // layers that cuts move together
-constexpr std::int64_t kMostRated = std::int64_t{1} << 23;  // of all cuts that are rated, their stages
+constexpr std::int64_t kMostRated = std::int64_t{1} << 23;  // limit of the stages in all cuts that are rated
 
 std::vector<int> open_layers(const FamilyWork& work) {
   std::vector<int> open;
@@ -66,7 +66,7 @@ class Improver {
     return better;
   }
 
-  // Places that differ from c to d.
+  // Tries cuts with other places from c to d.
   bool attempt(std::vector<Place> moved, std::size_t c, std::size_t d) {
     if (moved[c] < (c == 0 ? 0 : moved[c - 1] + 1) || moved[d] > (d + 1 == moved.size() ? std::ssize(open_) : moved[d + 1]) - 1)
       return false;

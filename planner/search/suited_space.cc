@@ -23,7 +23,7 @@ void allow_one_microbatch(SearchSpace& space, const std::string& why) {
   counts = {1};
 }
 
-/// `one`: numerics are kept by one micro-batch.
+/// `one` says that one micro-batch keeps the numerics.
 void allow_sizes(SearchSpace& space, const SampleRange& samples, bool one) {
   if (samples == SampleRange{}) return;
   space.samples = samples;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 constexpr int kMostPlaces = 4;                                    // places on each side of a cut
-constexpr std::int64_t kMostTransitions = std::int64_t{1} << 18;  // of all pairs of rounds
+constexpr std::int64_t kMostTransitions = std::int64_t{1} << 18;  // over all pairs of rounds
 
 class TwoRounds {
  public:
@@ -25,7 +25,7 @@ class TwoRounds {
     side_ = 2 * furthest_ + 1;
   }
 
-  // Every round visits every device once, in the first one's order or backwards.
+  // True if every round visits every device once, in the order of the first round or backwards.
   [[nodiscard]] bool has_rounds() const {
     if (rounds_ < 2 || devices_.size() % per_round_ != 0) return false;
     for (std::size_t r = 0; r < rounds_; ++r)
@@ -34,7 +34,7 @@ class TwoRounds {
     return true;
   }
 
-  // From places far apart to neighbouring ones.
+  // Tries places far apart first, and neighbouring ones last.
   bool run() {
     bool any = false;
     for (stride_ = std::max<std::ptrdiff_t>(1, std::ssize(open_) / (std::ssize(devices_) * side_)); stride_ > 0; stride_ /= 2)
@@ -50,7 +50,7 @@ class TwoRounds {
   [[nodiscard]] const std::vector<int>& cuts() const { return cuts_; }
 
  private:
-  // Of one state: the least sum until there, and the state before.
+  // For one state, the least sum until there, and the state before.
   struct Best {
     double sum = kUnreached;
     int from = -1;
@@ -63,10 +63,10 @@ class TwoRounds {
 
   [[nodiscard]] bool backwards(std::size_t r) const { return devices_[r * per_round_] != devices_.front(); }
   [[nodiscard]] std::size_t stage(std::size_t r, std::size_t d) const { return r * per_round_ + (backwards(r) ? per_round_ - 1 - d : d); }
-  // The stage whose beginning is the border between device d and the one before it.
+  // Returns the stage whose beginning is the border between device d and the one before it.
   [[nodiscard]] std::size_t border(std::size_t r, std::size_t d) const { return r * per_round_ + (backwards(r) ? per_round_ - d : d); }
 
-  // The layer so many places behind the cut at the border, or -1. The ends of a round do not move.
+  // Returns the layer `places` places after the cut at the border, or -1. The ends of a round do not move.
   [[nodiscard]] int layer_at(std::size_t r, std::size_t d, int places) const {
     const std::size_t s = border(r, d);
     if (d == 0 || d == per_round_) return places == 0 ? static_cast<int>(rater_.begin(cuts_, s)) : -1;
@@ -85,8 +85,7 @@ class TwoRounds {
     return backwards(r) ? CutsRater::Range{as_index(to), as_index(from)} : CutsRater::Range{as_index(from), as_index(to)};
   }
 
-  // The best states behind a device, from those before it.
-  // Sums of `known` and more lead to nothing better.
+  // Returns the best states after a device, from those before it. States with sums of `known` or more lead to nothing better.
   [[nodiscard]] std::vector<Best> behind(std::size_t v, std::size_t w, std::size_t d, const std::vector<Best>& before, double known) const {
     std::vector<CutsRater::Range> ranges;
     for (std::size_t r = 0; r < rounds_; ++r) ranges.push_back({rater_.begin(cuts_, stage(r, d)), rater_.begin(cuts_, stage(r, d) + 1)});

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 // Runs the actions in the order of time. A lane runs the operations of its row in order; a medium runs them as they become ready. The
-// layers of a weight action that idle devices help with are in no lane: a device chooses them when nothing else ends at that time.
+// layers of a weight action that idle devices help with are in no lane; a device chooses them when nothing else ends at that time.
 class OrderOfTime {
  public:
   explicit OrderOfTime(Operations& operations)
@@ -63,7 +63,7 @@ class OrderOfTime {
     std::deque<Item> waiting;
     bool busy = false;
     EventKind last = EventKind::forward;  // kind of the operation started last
-    std::size_t weights = kNone;          // whose layer was started last
+    std::size_t weights = kNone;          // the weight action whose layer was started last
     std::vector<std::size_t> until;       // what the next operation waits for
   };
   struct Weights {
@@ -72,7 +72,7 @@ class OrderOfTime {
     std::size_t left = 0;  // layers that have not ended
   };
 
-  // A copy that is not in its sender's row. Every copy reads what an action made.
+  // True for a copy that is not in its sender's row. Every copy reads what an action made.
   [[nodiscard]] bool queues(const Operation& operation) const {
     return operation.kind == EventKind::copy && operation.lane != operation.device;
   }
@@ -122,7 +122,7 @@ class OrderOfTime {
     start(lane_of(done), now);
   }
 
-  // The next operation of the lane, unless it is a weight action with layers left.
+  // Starts the next operation of the lane, unless it is a weight action with layers left.
   void start(Lane& lane, std::int64_t now) {
     while (!lane.busy && !lane.waiting.empty()) {
       const Item item = lane.waiting.front();
@@ -166,7 +166,7 @@ class OrderOfTime {
     return chosen;
   }
 
-  // A device that has computed something again waits for the gradient within that action.
+  // A device that has recomputed something waits for the gradient within that action, so it takes nothing else.
   [[nodiscard]] std::size_t choice(int device) const {
     const Lane& lane = lanes_[as_index(device)];
     const std::size_t own = lane.waiting.empty() ? kNone : lane.waiting.front().weights;
@@ -184,7 +184,7 @@ class OrderOfTime {
     return best ? std::get<5>(*best) : kNone;
   }
 
-  // Smaller is better: another device's, size, stage, micro-batch, layer from the last; and the operation.
+  // Smaller is better: whether it belongs to another device, size, stage, micro-batch, layer from the last; and the operation.
   using Rank = std::tuple<bool, std::int64_t, int, int, int, std::size_t>;
 
   void take(std::size_t layer, std::size_t device, std::int64_t now) {
@@ -200,18 +200,18 @@ class OrderOfTime {
     run(lane, layer, now);
   }
 
-  using End = std::pair<std::int64_t, std::size_t>;  // when, which operation
+  using End = std::pair<std::int64_t, std::size_t>;  // the time, and the operation that ends then
 
   std::vector<Operation>& list_;
   const std::vector<int>& helpers_;
   std::vector<Lane> lanes_;
   std::vector<std::vector<std::size_t>> consumers_;
-  std::vector<int> missing_;  // of what an operation needs
+  std::vector<int> missing_;  // per operation: how many operations that it needs have not ended
   std::vector<Weights> weights_;
   std::vector<std::size_t> before_;                           // what made the same layer's gradients before, in the owner's row
   std::vector<std::size_t> weights_of_;                       // index into weights_
-  std::map<std::tuple<int, int, int>, std::size_t> last_of_;  // by stage, layer and owner, while they are listed
-  std::map<std::pair<int, int>, std::size_t> whole_of_;       // likewise the last whole backward, by stage and owner
+  std::map<std::tuple<int, int, int>, std::size_t> last_of_;  // the last operation by stage, layer and owner, while they are listed
+  std::map<std::pair<int, int>, std::size_t> whole_of_;       // the last whole backward by stage and owner, while they are listed
   std::vector<std::size_t> ready_;                            // layers that no device has taken
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::vector<std::size_t> order_;

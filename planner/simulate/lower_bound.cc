@@ -12,7 +12,7 @@
 namespace mptune::planner {
 namespace {
 
-// A copy. Without a lane there is none: both stages are on one device, or nothing is offloaded.
+// A copy. Without a lane there is no copy: both stages are on one device, or nothing is offloaded.
 struct Sending {
   std::int64_t ns = 0;
   int lane = -1;
@@ -20,7 +20,7 @@ struct Sending {
 
 // Nanoseconds of one micro-batch's work on one stage, and of the longest chains of the micro-batch's own operations before and after it.
 // `backward` is what the previous stage waits for: a full backward, or the input gradients, which `weight` follows. Idle devices that help
-// may compute its layers at the same time: then only the longest is a chain.
+// may compute the layers of `weight` at the same time; then only the longest layer is a chain.
 struct Visit {
   std::int64_t forward = 0;
   std::int64_t recompute = 0;
@@ -31,7 +31,7 @@ struct Visit {
   std::int64_t before_backward = 0;
   std::int64_t after_forward = 0;
   std::int64_t after_backward = 0;
-  Sending to_host;  // what is saved, after the forward
+  Sending to_host;  // copy of what is saved, after the forward
   Sending from_host;
   [[nodiscard]] std::int64_t away() const { return to_host.ns + from_host.ns; }
 };
@@ -56,7 +56,7 @@ class Visits {
     chain_all();
   }
 
-  /// With backwards that take no longer than those of either, whole or in two parts. Requires: the same stages and micro-batches.
+  /// Makes each backward as short as the shorter of both objects, whole or in two parts. Requires: the same stages and micro-batches.
   void shorten_backwards(const Visits& other) {
     for (std::size_t v = 0; v < visits_.size(); ++v) {
       Visit& visit = visits_[v];
@@ -78,7 +78,7 @@ class Visits {
     return gradients_[flow * microbatches_ + microbatch];
   }
   [[nodiscard]] const StageFlow& flow(std::size_t f) const { return flows_[f]; }
-  /// Flows to a stage, and from it.
+  /// These return the flows to a stage, and from it.
   [[nodiscard]] const std::vector<std::size_t>& before(std::size_t stage) const { return before_[stage]; }
   [[nodiscard]] const std::vector<std::size_t>& behind(std::size_t stage) const { return behind_[stage]; }
 
@@ -157,12 +157,12 @@ class Visits {
   std::size_t microbatches_;
   std::vector<Visit> visits_;
   std::vector<Sending> outputs_;    // by flow and micro-batch
-  std::vector<Sending> gradients_;  // likewise
+  std::vector<Sending> gradients_;  // by flow and micro-batch
   std::vector<std::vector<std::size_t>> before_;
   std::vector<std::vector<std::size_t>> behind_;
 };
 
-// Work on one lane. It cannot begin before `head`, and its micro-batch needs at least `tail` after it.
+// Work on one lane. It cannot begin before `head`, and its micro-batch needs at least `tail` after the work.
 struct Job {
   std::int64_t head = 0;
   std::int64_t work = 0;
@@ -189,8 +189,8 @@ class Jobs {
   }
 
  private:
-  // The least makespan of one machine with preemption: it always runs the ready job with the longest tail (J. R. Jackson, 1955; J. Carlier,
-  // 1982). It equals the maximum, over all sets of jobs, of least head + total work + least tail.
+  // Returns the least makespan of one machine with preemption: it always runs the ready job with the longest tail (J. R. Jackson, 1955; J.
+  // Carlier, 1982). It equals the maximum, over all sets of jobs, of least head + total work + least tail.
   static std::int64_t bound(std::vector<Job>& jobs) {
     std::ranges::sort(jobs, {}, &Job::head);
     std::vector<Job> ready;
@@ -229,7 +229,7 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   }
 }
 
-// Between a micro-batch's forward and its backward.
+// Adds the copies between a micro-batch's forward and its backward.
 void add_host_copies(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);
@@ -257,7 +257,7 @@ void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& 
   }
 }
 
-// Those that other devices may compute are no job of their owner.
+// Weight gradients that other devices may compute are no job of their owner.
 void add_weights(const Plan& plan, const Visits& visits, const std::vector<int>& helpers, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);
@@ -267,7 +267,8 @@ void add_weights(const Plan& plan, const Visits& visits, const std::vector<int>&
   }
 }
 
-// Devices that help one another share the weight gradients. None works before its own first action or the first weight gradient is ready.
+// Devices that help one another share the weight gradients. No device works before its own first action or the first weight gradient is
+// ready.
 class SharedWork {
  public:
   SharedWork(const Plan& plan, const Operations& operations, const Visits& visits) : groups_(operations.helpers) {
@@ -291,7 +292,7 @@ class SharedWork {
     std::int64_t first_weight = kNever;
   };
 
-  // What the device of a stage copies in its own lane.
+  // Returns the time that the device of a stage copies in its own lane.
   static std::int64_t sent_itself(const Plan& plan, const Visits& visits, std::size_t s, std::size_t i) {
     const int device = device_of(plan.stages[s], static_cast<int>(i));
     std::int64_t ns = 0;
@@ -348,7 +349,7 @@ std::int64_t lower_bound_of(const Plan& plan, const Operations& operations, cons
   return std::max(jobs.bound(), shared) + end_phase_ns(operations) + operations.step_ns;
 }
 
-/// The plan with all backwards whole, or all in two parts. In which order, the bound does not ask.
+/// Returns the plan with all backwards whole, or all in two parts. The bound does not depend on their order.
 Plan with_backwards(Plan plan, bool split) {
   plan.options.idle_devices_help = false;
   for (std::vector<Action>& row : plan.actions) {

@@ -59,7 +59,7 @@ class Lister {
 
   [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
   [[nodiscard]] const StageFlow& flow(int f) const { return result_.flows[as_index(f)]; }
-  // Of a stage or a flow.
+  // The first argument is a stage or a flow.
   [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * microbatches_ + as_index(microbatch); }
 
   void add_flows() {
@@ -80,18 +80,18 @@ class Lister {
     return ns;
   }
 
-  // Where the list is in a device's row.
+  // How far a device's row is listed.
   struct Row {
     std::size_t next = 0;
-    int last = kNothing;                  // operation in its lane
+    int last = kNothing;                  // last operation in its lane
     std::vector<Offloaded> offloaded;     // by position of the forwards
-    std::vector<int> to_host;             // copies of the first of them, whose forwards are listed
+    std::vector<int> to_host;             // copies to the host of the first of these, whose forwards are listed
     int from_host = kNothing;             // the last copy back
-    std::array<int, 2> lanes = {-1, -1};  // of copies to the host, and back
-    std::int64_t delay_ns = 0;            // by copies that began since the last action
+    std::array<int, 2> lanes = {-1, -1};  // lanes of copies to the host, and back
+    std::int64_t delay_ns = 0;            // delay by copies that began since the last action
   };
 
-  // Devices take turns; each lists its actions until an input is missing. Every such order gives the same times.
+  // Devices take turns; each lists its actions until an input is missing. Every order of turns gives the same times.
   void list_actions() {
     for (bool progress = true; progress;) {
       progress = false;
@@ -112,7 +112,7 @@ class Lister {
     return add_backward(device, action);
   }
 
-  // What an action reads: the operations that bring it.
+  // The operations that bring what an action reads.
   struct Inputs {
     int first = kNothing;
     std::vector<int> others = {};
@@ -172,7 +172,7 @@ class Lister {
     add_waits(made, inputs);
   }
 
-  // Needs the input gradients of the same micro-batches, which come earlier in the same row.
+  // The action needs the input gradients of the same micro-batches, which come earlier in the same row.
   bool add_weight_gradient(int device, const Action& action) {
     Price whole;
     for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
@@ -194,7 +194,7 @@ class Lister {
     return std::span(plan_.microbatch_sizes).subspan(as_index(action.microbatch), as_index(action.further) + 1);
   }
 
-  // What fusing an action's micro-batches saves; less than 0: it costs time.
+  // Returns what fusing an action's micro-batches saves. The result is negative where fusing costs time.
   [[nodiscard]] double saved_seconds(int device, const Action& action) const {
     const Stage& of = stage(action.stage);
     const int index = devices_[as_index(device)];
@@ -207,7 +207,7 @@ class Lister {
     return saved;
   }
 
-  // A layer's part of the whole is in proportion to its time; layers without any are left out. At least one remains.
+  // A layer's part of the whole is in proportion to its time; layers that take no time are left out. At least one remains.
   void add_layers(int device, const Action& action, const Price& whole, const Inputs& inputs) {
     const Stage& of = stage(action.stage);
     std::vector<double> upto;
@@ -245,7 +245,8 @@ class Lister {
     return made;
   }
 
-  // What the first operation of a device's next action waits for of offloaded activations, and the copy back that begins with it.
+  // Adds what the first operation of a device's next action waits for because of offloaded activations, and the copy back that begins with
+  // it.
   void begin_action(int device, Inputs& inputs) {
     Row& row = rows_[as_index(device)];
     const int position = static_cast<int>(row.next);
@@ -354,7 +355,7 @@ class Lister {
     return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
 
-  // A device sends to few others, so a short list is faster than a table of all pairs.
+  // A device sends to few other devices, so a short list is faster than a table of all pairs.
   int& known_lane(int source, int destination) {
     std::vector<std::pair<int, int>>& lanes = lanes_from_[as_index(source)];
     for (auto& [to, lane] : lanes)
@@ -443,18 +444,18 @@ class Lister {
   const Plan& plan_;
   const CostModel& cost_;
   std::size_t microbatches_;
-  std::vector<int> devices_;                                  // the profile's indices
-  std::vector<std::int64_t> overheads_;                       // of an action, per device
+  std::vector<int> devices_;                                  // indices in the profile
+  std::vector<std::int64_t> overheads_;                       // overhead of an action, per device
   std::vector<ReplicaGroup> groups_;                          // per stage; empty: the runtime's sum in order
   std::vector<Row> rows_;                                     // per device
   std::vector<std::vector<std::pair<int, int>>> lanes_from_;  // per device: destinations and the lanes of copies to them
   std::map<int, int> media_;                                  // lanes of the media that links share
   std::vector<int> made_;                                     // by stage and micro-batch: the forward
-  std::vector<int> input_gradients_of_;                       // likewise the operation that makes the gradients of the inputs
+  std::vector<int> input_gradients_of_;                       // by stage and micro-batch: operation that makes the gradients of the inputs
   std::vector<std::vector<int>> before_;                      // flows to each stage
   std::vector<std::vector<int>> behind_;                      // flows from each stage
   std::vector<int> output_of_;               // by flow and micro-batch: operation that brings the output to the back stage's device
-  std::vector<int> gradient_of_;             // likewise the gradient to the front stage's device
+  std::vector<int> gradient_of_;             // by flow and micro-batch: operation that brings the gradient to the front stage's device
   std::vector<std::vector<Priced>> priced_;  // per device
   std::vector<Copied> copied_;               // by flow and direction
   Operations result_;

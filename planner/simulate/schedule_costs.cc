@@ -14,8 +14,8 @@
 namespace mptune::planner {
 namespace {
 
-// The plan with one micro-batch of the largest size for every pair of replicas that exchange data, under a schedule that fits any map of
-// stages to devices; backwards whole or split.
+// Returns the plan with one micro-batch of the largest size for every pair of replicas that exchange data, under a schedule that fits any
+// map of stages to devices; backwards are whole or split.
 Plan priced_plan(const Plan& plan, bool split) {
   Plan one = plan;
   one.options.idle_devices_help = false;
@@ -34,7 +34,7 @@ Plan priced_plan(const Plan& plan, bool split) {
   return one;
 }
 
-// The sum of what each stage's device copies itself of one micro-batch, the longest over the replicas.
+// Sums what each stage's device copies itself of one micro-batch, and takes the longest sum over the replicas.
 class SentItself {
  public:
   SentItself(std::size_t stages, std::size_t microbatches) : microbatches_(microbatches), by_microbatch_(stages * microbatches, 0) {}
@@ -60,8 +60,8 @@ void add_links(const Operations& operations, ScheduleCosts& costs) {
   }
 }
 
-// Longest over the replicas. What the sender copies itself is part of its action. Early recomputation precedes whole backwards and input
-// gradients alike.
+// Times are the longest over the replicas. What the sender copies itself is part of its action. Early recomputation precedes whole
+// backwards and input gradients alike.
 void add_times(const Plan& plan, const Operations& operations, bool split, ScheduleCosts& costs) {
   std::vector<std::int64_t> again(plan.stages.size(), 0);
   SentItself outputs(again.size(), plan.microbatch_sizes.size()), gradients(outputs);
@@ -91,7 +91,7 @@ void add_times(const Plan& plan, const Operations& operations, bool split, Sched
   }
 }
 
-// Bytes of one micro-batch on the replica that saves most.
+// Adds the bytes of one micro-batch on the replica that saves most.
 void add_bytes(const Plan& plan, const CostModel& cost, int s, std::int64_t received, int samples, StageCosts& costs) {
   const Stage& stage = plan.stages[as_index(s)];
   bool always = true;  // every micro-batch is computed again
@@ -105,7 +105,7 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, std::int64_t rece
   }
 }
 
-// What the stages of a device need besides: workspace, two gradients that wait for the device, and two that are being sent.
+// Returns what the stages of a device need besides: workspace, two gradients that wait for the device, and two that are being sent.
 std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost, const std::vector<StageFlow>& flows, int samples) {
   std::vector<std::int64_t> workspace(plan.devices.size(), 0);
   std::vector<std::int64_t> gradients(plan.devices.size(), 0);
@@ -124,8 +124,8 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
   return workspace;
 }
 
-// The part of a cap that is left for micro-batches in flight while the gradients of all parameters are held. The allocator's reserve is a
-// share of everything.
+// Adds the part of a cap that is left for micro-batches in flight while the gradients of all parameters are held. The allocator's reserve
+// is a share of everything.
 void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, const std::vector<StageFlow>& flows,
                     int samples, ScheduleCosts& costs) {
   make_schedule(plan, "gpipe");
@@ -144,14 +144,14 @@ void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int
   }
 }
 
-// Whether ScheduleReplay times the plan as the simulator does.
+// True if ScheduleReplay times the plan as the simulator does.
 bool prices_say_all(const Plan& plan, const Operations& operations) {
   return !operations.interferes && !operations.queues &&
          std::ranges::min(plan.microbatch_sizes) == std::ranges::max(plan.microbatch_sizes) &&
          std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
 }
 
-// Most bytes saved beyond what is free on a device, and the simulated step.
+// Returns the most bytes saved beyond what is free on a device, and the simulated step.
 std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel& cost, const ScheduleCosts& costs) {
   std::int64_t excess = 0;
   const std::vector<std::int64_t> saved = most_saved_bytes(plan, costs);

@@ -26,7 +26,7 @@ bool any_extrapolated(const Plan& plan, const CostModel& cost) {
   return false;
 }
 
-// Compute per device, and the stage with the largest share of the busiest one.
+// Adds the computing time per device, and the stage with the largest share of the busiest one.
 void add_busy(const Plan& plan, const planner::Operations& operations, const planner::Timing& timing, Prediction& prediction) {
   const std::size_t stages = plan.stages.size();
   std::vector<std::int64_t> busy(plan.devices.size() * stages, 0);

@@ -8,7 +8,7 @@
 namespace mptune::planner {
 namespace {
 
-// Sums over layers, in whole nanoseconds.
+// Sums of times over layers, in whole nanoseconds.
 struct StageTimes {
   std::int64_t forward = 0;
   std::int64_t backward = 0;

@@ -6,7 +6,7 @@
 
 namespace mptune::planner {
 
-/// Nanoseconds of some work with all neighbours idle, and what is added with all of them busy.
+/// Nanoseconds of some work with all neighbours idle, and the nanoseconds that are added with all of them busy.
 struct Price {
   std::int64_t alone = 0;
   std::int64_t extra = 0;
@@ -22,11 +22,11 @@ struct StagePrices {
   Price inside;  ///< recomputation within the backward, once the gradient has arrived
 };
 
-/// On a device of the profile. `slowed`: busy neighbours slow the device.
+/// Returns the prices on a device of the profile. `slowed`: busy neighbours slow the device.
 [[nodiscard]] StagePrices stage_prices(const Stage& stage, const CostModel& cost, int device, int samples, bool slowed);
 
-/// The slow-down of a part is in proportion to its time, and at most that of the whole: the part may have been measured longer than the
-/// whole.
+/// Returns the price of a part that takes `alone`. Its slow-down is in proportion to its time, and at most that of the whole, since the
+/// part may have been measured longer than the whole.
 [[nodiscard]] Price part_of(const Price& whole, std::int64_t alone);
 
 }  // namespace mptune::planner

@@ -47,8 +47,8 @@ bool slows_others(const Operation& operation) {
   return operation.phase == Phase::actions && operation.kind != EventKind::copy;
 }
 
-// Nanoseconds of other devices' compute during each operation, summed over the devices by their weights. Both lists of a pair are disjoint
-// and ascending, so one pass over each pair is enough.
+// Returns the nanoseconds of other devices' compute during each operation, summed over the devices by their weights. Both lists of a pair
+// are disjoint and ascending, so one pass over each pair is enough.
 std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows,
                                               const Timing& timing) {
   std::vector<std::int64_t> overlap(operations.list.size(), 0);

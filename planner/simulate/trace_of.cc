@@ -88,13 +88,13 @@ class SimulatedTrace {
     return index;
   }
 
-  // Copies to the host, and back, are on two lanes behind those of the devices.
+  // Copies to the host, and back, are on two lanes after those of the devices.
   [[nodiscard]] int destination_of(const Operation& copy) const {
     if (copy.host == HostCopy::none) return copy.destination;
     return operations_.devices + (copy.host == HostCopy::to_host ? 0 : 1);
   }
 
-  // The host is no device: -1, as in recordings of GPUs.
+  // The host is no device, so its index is -1, as in recordings of GPUs.
   [[nodiscard]] Copy copy_of(const Operation& copy) const {
     if (copy.host == HostCopy::to_host) return {copy.bytes, copy.device, -1};
     if (copy.host == HostCopy::from_host) return {copy.bytes, -1, copy.device};
@@ -144,7 +144,7 @@ class SimulatedTrace {
     return weights || memory ? EdgeKind::event_wait : EdgeKind::data;
   }
 
-  // As a device runs them.
+  // Returns the layers in the order in which a device runs them.
   [[nodiscard]] std::vector<LayerWork> layers_of(const Operation& operation) const {
     const Stage& stage = stage_of(operation);
     std::vector<LayerWork> layers;
@@ -163,7 +163,7 @@ class SimulatedTrace {
     for (int layer = first; layer < last; ++layer) layers.push_back({kind, layer});
   }
 
-  // Piece by piece from the last. A recomputed piece, unless it was recomputed early, runs its forward before its backward.
+  // Appends piece by piece from the last. A recomputed piece, unless it was recomputed early, runs its forward before its backward.
   static void append_backward(const Operation& operation, const Stage& stage, std::vector<LayerWork>& layers) {
     const bool again = operation.kind != EventKind::backward_weight && recomputes(stage.recompute, operation.microbatch);
     for (int last = stage.last_layer; last > stage.first_layer;) {
@@ -258,13 +258,14 @@ class SimulatedTrace {
     }
   }
 
-  // The device's next action that is no weight action which idle devices help with.
+  // Adds the memory of the device's next action, unless that is a weight action that idle devices help with.
   void add_action_memory(int device, Nanoseconds start, Nanoseconds end) {
     add_weights_memory(device);
     add_next_memory(device, start, end);
   }
 
-  // Those weight actions count as done when the last of their layers and all actions before them in the row have ended.
+  // Weight actions that idle devices help with count as done when the last of their layers and all actions before them in the row have
+  // ended.
   void add_weights_memory(int device) {
     const std::vector<Action>& row = plan_.actions[as_index(device)];
     for (std::size_t& q = action_[as_index(device)]; q < row.size() && row[q].kind == ActionKind::backward_weight;) {
@@ -300,15 +301,15 @@ class SimulatedTrace {
   const CostModel& cost_;
   const Operations& operations_;
   const Timing& timing_;
-  std::vector<int> devices_;  // the profile's indices
+  std::vector<int> devices_;  // indices in the profile
   std::vector<int> lane_last_;
   std::vector<Span> spans_;
   std::size_t wait_ = 0;                                // the next of the operations' waits
   std::map<std::pair<int, int>, Nanoseconds> weights_;  // by stage and micro-batch: when the last of its layers has ended
   std::vector<MemoryLevels> levels_;                    // per device
-  std::vector<std::size_t> action_;                     // per device: of its row, the next whose memory is to be added
-  std::vector<int> range_of_;                           // per device: its last range
-  std::vector<Nanoseconds> ended_;                      // per device: the action before it
+  std::vector<std::size_t> action_;                     // per device: index in its row of the next action whose memory is to be added
+  std::vector<int> range_of_;                           // per device: index of its last range
+  std::vector<Nanoseconds> ended_;                      // per device: end of the action before the next one
   std::vector<Nanoseconds> durations_;
   Trace trace_;
   profiler::TraceBuilder builder_{trace_};

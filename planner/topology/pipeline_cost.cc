@@ -17,14 +17,14 @@ int hosts_left(const std::vector<int>& pipeline, const std::vector<TopologyDevic
   return left;
 }
 
-// The pipeline that leaves hosts most often: its copies take longest.
+// Returns the pipeline that leaves hosts most often, whose copies take longest.
 const std::vector<int>& slowest_pipeline(const std::vector<std::vector<int>>& devices, const Topology& topology) {
   const std::vector<TopologyDevice> all = devices_of(topology);
   const auto by_copies = [&](const std::vector<int>& a, const std::vector<int>& b) { return hosts_left(a, all) < hosts_left(b, all); };
   return *std::ranges::max_element(devices, by_copies);
 }
 
-// Of each stage, in the order of the stages.
+// Returns the group of each stage, in the order of the stages.
 std::vector<ReplicaGroup> groups_of(const std::vector<std::vector<int>>& devices, const Network& network) {
   Plan plan;
   std::vector<int> all;
@@ -57,7 +57,7 @@ std::vector<std::string> names_of(const Profile& profile) {
 
 }  // namespace
 
-// Every stage sums, then updates its parameters: both are in proportion to their bytes.
+// Every stage sums gradients, then updates its parameters: both take time in proportion to their bytes.
 Profile PipelineCost::priced(const Profile& profile, const Topology& topology, const std::vector<std::vector<int>>& devices,
                              const std::string& where) {
   Profile made = on_topology(profile, topology, slowest_pipeline(devices, topology), where);

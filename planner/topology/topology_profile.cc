@@ -20,7 +20,7 @@ std::string known_names(const Profile& profile) {
   return names;
 }
 
-// Index of the class that a group's devices are like.
+// Returns the index of the class that a group's devices are like.
 int class_of_group(const Profile& profile, const HostGroup& group, const std::string& where) {
   if (group.like.empty()) return profile.devices.empty() ? 0 : profile.devices.front().device_class;
   const auto device = std::ranges::find(profile.devices, group.like, &ProfileDevice::name);
@@ -31,7 +31,7 @@ int class_of_group(const Profile& profile, const HostGroup& group, const std::st
               "use one of its classes (" + known_names(profile) + "), or one of its devices");
 }
 
-// The number behind the slash of "cpu/4" and "cuda/2"; 1 without one.
+// Returns the number after the slash of "cpu/4" and "cuda/2"; 1 without a slash.
 int number_of_class(const std::string& name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string::npos || slash + 1 == name.size()) return 1;
@@ -50,7 +50,7 @@ std::string name_on_host(const std::string& device_class, int index) {
   return gpu_name(index / number) + "/" + std::to_string(index % number + 1) + "of" + std::to_string(number);
 }
 
-// Devices of other hosts do not slow each other as those that were measured together do.
+// Devices of other hosts do not slow each other as devices do that were measured together.
 void keep_alone(Profile& profile) {
   for (DeviceClass& device_class : profile.classes)
     for (LayerCosts& layer : device_class.layers)

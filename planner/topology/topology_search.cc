@@ -26,17 +26,17 @@ namespace {
 
 constexpr std::int64_t kUnlimitedNs = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kMostPipelineCosts = 64;
-// Partial plans that one search of cuts may visit at first, and their growth each further time.
+// Partial plans that one search of cuts may visit at first, and their growth with each further search.
 constexpr std::int64_t kFirstCutNodes = 4'000;
 constexpr std::int64_t kCutNodesGrowth = 16;
 constexpr std::int64_t kMostCutNodes = std::int64_t{1} << 40;
 constexpr std::int64_t kCutNodesPerAction = 2;
 
-// A shape, with the schedule that is searched for it next.
+// A shape, and the schedule that is searched for it next.
 struct ShapeBound {
   std::int64_t ns = 0;  // no plan takes less
   int order = 0;        // among the shapes as listed
-  int schedule = -1;    // index into the space's; -1: all, bounded by the work alone
+  int schedule = -1;    // index into the space's schedules; -1: all, bounded by the work alone
   std::int64_t nodes = 0;
   bool operator>(const ShapeBound& other) const { return std::tie(ns, order, schedule) > std::tie(other.ns, other.order, other.schedule); }
 };
@@ -104,7 +104,7 @@ class UniformSearch {
       queue_.push({work_bound_ns(shapes_[as_index(order)]), order, -1, 0});
   }
 
-  // All work over the stages; in a chain also one micro-batch alone. On the fastest class, without copies.
+  // Returns a bound: all work over the stages, and in a chain also one micro-batch alone, on the fastest class, without copies.
   std::int64_t work_bound_ns(const UniformShape& shape) {
     const int samples = space_.batch / shape.replicas / shape.microbatches;
     const std::int64_t one = work_ns(samples);
@@ -148,7 +148,7 @@ class UniformSearch {
     return stages;
   }
 
-  // Prices of single layers are rounded to whole nanoseconds, those of a sum once.
+  // Prices of single layers are rounded to whole nanoseconds, those of a sum only once.
   [[nodiscard]] std::int64_t less_rounding(std::int64_t ns) const { return std::max<std::int64_t>(0, ns - cost_.layers() - 2); }
 
   [[nodiscard]] std::int64_t actions_of(const UniformShape& shape) const { return std::int64_t{2} * shape.stages * shape.microbatches; }
@@ -161,7 +161,7 @@ class UniformSearch {
     bool whole = false;  // a schedule with whole backwards was bounded
     for (int schedule = 0; schedule < static_cast<int>(space_.schedules.size()); ++schedule) {
       const bool splits = splits_backward(schedule);
-      if (!splits && shape.microbatches == 1 && std::exchange(whole, true)) continue;  // it has the same rows
+      if (!splits && shape.microbatches == 1 && std::exchange(whole, true)) continue;  // it has the same rows as the first one
       const FamilyBound::Bound bound = pipeline.bound.of(one_device_each(shape), sizes_of(shape), splits);
       const std::int64_t ns = backbone_ ? std::max({at.ns, less_rounding(bound.step_ns), queued_ns}) : at.ns;
       worked_ += actions_of(shape);
@@ -172,7 +172,7 @@ class UniformSearch {
 
   [[nodiscard]] bool splits_backward(int schedule) const { return !schedule_info(space_.schedules[as_index(schedule)]).whole_backward; }
 
-  // False: whatever is recomputed, parameters, their gradients and the optimizer's state alone exceed the largest cap on some stage.
+  // False where parameters, their gradients and the optimizer's state alone exceed the largest cap on some stage, whatever is recomputed.
   [[nodiscard]] bool parameters_fit(const UniformShape& shape) {
     std::int64_t cap = 0;
     for (const HostGroup& group : topology_.groups) {
@@ -201,7 +201,7 @@ class UniformSearch {
     return plan;
   }
 
-  // Of the one way to cut it, without recomputation.
+  // Returns the step of the one way to cut the shape, without recomputation.
   std::int64_t only_step_ns(const UniformShape& shape, const PipelineCost& pipeline, int schedule) {
     Plan plan = plan_of(shape, pipeline, {});
     schedule_plan(plan, space_.schedules[as_index(schedule)], pipeline.cost);
@@ -214,8 +214,8 @@ class UniformSearch {
     consider(shape, pipeline, std::move(plan));
   }
 
-  // Simulates a plan of one pipeline, and on all devices if that is not slower than the plans that are kept. Recomputation makes no plan
-  // faster: choosing it costs many simulations, so it is done only for what may be the best.
+  // Simulates a plan of one pipeline, and simulates it on all devices if it is not slower than the plans that are kept. Recomputation makes
+  // no plan faster. Choosing it costs many simulations, so it is done only for what may be the best.
   void consider(const UniformShape& shape, PipelineCost& pipeline, Plan plan) {
     plan.options = options_in(pipeline.cost.variant(), pipeline.cost.profile().precision, plan.devices);
     const std::vector<std::int64_t> caps = caps_of(pipeline);
@@ -293,7 +293,7 @@ class UniformSearch {
     return static_cast<int>(kept_.size()) < space_.keep ? kUnlimitedNs : step_ns(kept_.back());
   }
 
-  // Of plans of the same shape and schedule, the fastest.
+  // Among plans of the same shape and schedule, keeps the fastest.
   void keep(Candidate candidate) {
     const auto alike = [&](const Candidate& other) {
       return other.plan.devices == candidate.plan.devices && other.plan.schedule == candidate.plan.schedule &&
@@ -306,7 +306,7 @@ class UniformSearch {
     if (static_cast<int>(kept_.size()) > space_.keep) kept_.pop_back();
   }
 
-  // Without caps, as no recomputation makes a plan faster: the bound holds for all of them.
+  // Searches without caps, as no recomputation makes a plan faster. The bound then holds for all plans.
   void search_cuts(const ShapeBound& at) {
     const UniformShape& shape = shapes_[as_index(at.order)];
     PipelineCost& pipeline = pipeline_of(shape);
@@ -330,7 +330,7 @@ class UniformSearch {
     queue_.push({ns, at.order, at.schedule, std::min(at.nodes * kCutNodesGrowth, kMostCutNodes)});
   }
 
-  // Where the fastest cuts do not fit, others may.
+  // Searches with caps: where the fastest cuts do not fit, other cuts may.
   void try_recomputed(const UniformShape& shape, PipelineCost& pipeline, PartitionProblem& problem) {
     problem.memory_bytes = caps_of(pipeline);
     if (std::ranges::all_of(problem.memory_bytes, [](std::int64_t cap) { return cap == 0; })) return;
@@ -370,7 +370,7 @@ class UniformSearch {
   const UniformSpace& space_;
   const Topology topology_;
   const Profile profile_;
-  const std::optional<Profile> backbone_;  // nothing where branches begin: chains then bound no plan
+  const std::optional<Profile> backbone_;  // nullopt where branches begin: chains then bound no plan
   const Profile chain_;
   const CostModel cost_;  // of all devices
   std::vector<UniformShape> shapes_;

@@ -8,7 +8,7 @@
 namespace mptune::planner {
 namespace {
 
-// Devices of `count` groups of `size`, none of which is on two hosts; empty where the hosts have no room for that.
+// Returns the devices of `count` groups of `size`, none of which is on two hosts; empty where the hosts have no room for that.
 std::vector<std::vector<int>> one_host_each(int count, int size, const Topology& topology) {
   std::vector<std::vector<int>> groups;
   int first = 0;

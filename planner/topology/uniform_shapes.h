@@ -7,7 +7,7 @@
 
 namespace mptune::planner {
 
-/// All shapes of the space on so many devices, with at most so many stages; one placement where both are the same.
+/// Returns all shapes of the space on `devices` devices, with at most `most_stages` stages; one placement where both are the same.
 [[nodiscard]] std::vector<UniformShape> uniform_shapes(const UniformSpace& space, int devices, int most_stages);
 
 }  // namespace mptune::planner

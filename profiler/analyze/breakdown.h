@@ -67,10 +67,10 @@ struct Breakdown {
 /// Causes come from idle.h (what each idle interval waited for) and idle_split.h (replays split waits for other devices).
 [[nodiscard]] Breakdown break_down(const Trace& trace);
 
-/// Mean of one device over the steps, in whole nanoseconds. The parts still add up: the remainder counts as idle.
+/// Returns the mean of one device over the steps, in whole nanoseconds. The parts still add up: the remainder counts as idle.
 [[nodiscard]] DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device);
 
-/// Idle share of the steps' windows, over all devices: 0 to 1; 0 for an empty breakdown.
+/// Returns the idle share of the steps' windows, over all devices: 0 to 1; 0 for an empty breakdown.
 [[nodiscard]] double bubble(const Breakdown& breakdown);
 
 }  // namespace mptune::profiler

@@ -15,7 +15,8 @@ struct ClassSizes {
   bool extrapolated = false;  ///< costs of larger micro-batches, up to the batch, follow from these
 };
 
-/// Of all classes with layers, but those with slow kernels replaced: these have costs of their own for some layers only.
+/// Returns the sizes of all classes with layers, except classes with slow kernels replaced, which have costs of their own for some layers
+/// only.
 [[nodiscard]] std::vector<ClassSizes> class_sizes(const Profile& profile);
 
 }  // namespace mptune::profiler

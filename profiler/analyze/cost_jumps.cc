@@ -10,12 +10,12 @@ namespace mptune::profiler {
 
 namespace {
 
-/// Forward and backward [s]; 0: not measured.
+/// Returns the time of forward and backward [s]; 0: not measured.
 double layer_seconds(const LayerCost& cost) {
   return cost.forward.empty() || cost.backward.empty() ? 0 : median(cost.forward) + median(cost.backward);
 }
 
-/// Time of all layers by micro-batch size [s].
+/// Returns the time of all layers by micro-batch size [s].
 std::map<int, double> model_seconds(const DeviceClass& device_class) {
   std::map<int, double> seconds;
   for (const LayerCosts& layer : device_class.layers)

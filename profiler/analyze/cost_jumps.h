@@ -12,19 +12,19 @@ struct CostJump {
   int layer = 0;
   int samples = 0;         ///< measured micro-batch size
   int larger_samples = 0;  ///< the next larger one
-  double factor = 1;       ///< time per sample over that at larger_samples
-  double step_share = 0;   ///< of the time of all layers at `samples`: what would be saved at the other size's time per sample
+  double factor = 1;       ///< time per sample at `samples` over time per sample at `larger_samples`
+  double step_share = 0;   ///< share of the time of all layers at `samples` that the other size's time per sample would save
 };
 
-/// What makes a difference a jump.
+/// When a difference is a jump.
 struct JumpLimits {
   double factor = 1.5;       ///< more than this
   double step_share = 0.01;  ///< at least this
   double seconds = 1e-3;     ///< the layer takes at least this at the smaller size; below, the fixed costs of calls make up most of it
 };
 
-/// All jumps of the classes that devices name, largest share of the step first within a class. Forward and backward count together, while
-/// other devices are idle.
+/// Returns all jumps of the classes that devices name, largest share of the step first within a class. Forward and backward count together,
+/// measured while other devices are idle.
 [[nodiscard]] std::vector<CostJump> cost_jumps(const Profile& profile, const JumpLimits& limits = {});
 
 }  // namespace mptune::profiler

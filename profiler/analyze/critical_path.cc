@@ -7,7 +7,7 @@
 namespace mptune::profiler {
 namespace {
 
-// The producer that ended last, per piece of work; -1 without any.
+// Returns the producer that ended last, per piece of work; -1 if it has none.
 std::vector<int> last_producers(const StepWork& step) {
   std::vector<int> last(step.works.size(), -1);
   const auto end_of = [&](int work) { return step.works[as_index(work)].end; };

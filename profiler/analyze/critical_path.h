@@ -11,13 +11,13 @@ namespace mptune::profiler {
 struct CriticalPart {
   enum class Kind : std::uint8_t { work, copy, gap };
   Kind kind = Kind::work;
-  int work = -1;  ///< index into StepWork::works; of a gap: the work that follows it, -1 at the end of the step
+  int work = -1;  ///< index into StepWork::works; for a gap: the work that follows it, -1 at the end of the step
   Nanoseconds time{0};
   bool operator==(const CriticalPart&) const = default;
 };
 
-/// Critical path from the start of the step to its end; the parts sum to the window exactly. Empty for a step without work.
-/// It is found backwards: from the work that ends last to its producer that ended last, and so on.
+/// Returns the critical path from the start of the step to its end; the parts sum to the window exactly. Empty for a step without work. It
+/// is found backwards: from the work that ends last to its producer that ended last, and so on.
 /// A gap is time in which the next work could already have run, as far as the trace's edges tell.
 [[nodiscard]] std::vector<CriticalPart> critical_path(const StepWork& step);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Nanoseconds kLongAgo = Nanoseconds::min();
 
-// When an event's input was produced, and when it had arrived.
+// When an event's input was produced, and when it arrived.
 struct Input {
   Nanoseconds produced = kLongAgo;  // end of the producing work
   Nanoseconds arrived = kLongAgo;   // arrival: later than produced if a copy carried it
@@ -48,7 +48,7 @@ class Producers {
     return std::lower_bound(pairs_.begin(), pairs_.end(), std::pair(event, -1));
   }
 
-  // When the data of a copy was produced: at the end of its producers; without producers, at the start of the copy.
+  // Returns when the data of a copy was produced: at the end of its producers; without producers, at the start of the copy.
   [[nodiscard]] Nanoseconds production_end(int copy) const {
     Nanoseconds produced = kLongAgo;
     for (auto pair = first(copy); pair != pairs_.end() && pair->first == copy; ++pair)
@@ -60,7 +60,7 @@ class Producers {
   Pairs pairs_;
 };
 
-// Removes from `left` what `part` covers, and returns it. Requires: `part` merged.
+// Removes from `left` what `part` covers, and returns what it removed. Requires: `part` is merged.
 std::vector<TimeInterval> take(std::vector<TimeInterval>& left, const std::vector<TimeInterval>& part) {
   std::vector<TimeInterval> rest;
   std::vector<TimeInterval> taken;
@@ -234,13 +234,13 @@ Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) 
   return last;
 }
 
-// The idle intervals of a trace's devices, a window at a time.
+// The idle intervals of a trace's devices, one window at a time.
 class IdleTimes {
  public:
   IdleTimes(const Trace& trace, const std::vector<Busy>& busy)
       : trace_(trace), busy_(busy), host_(trace), compute_(compute_of(trace, Producers(trace))), attribution_(trace, compute_, host_) {}
 
-  // Of one device, `last_end` as Attribution has it.
+  // Returns the idle parts of one device; `last_end` as in Attribution::add.
   [[nodiscard]] std::vector<IdlePart> parts_of(std::size_t device, TimeInterval window, Nanoseconds last_end) const {
     const std::vector<int>& events = compute_.events[device];
     const auto start_of = [&](int event) { return trace_.events[as_index(event)].start; };

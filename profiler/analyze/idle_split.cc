@@ -16,7 +16,7 @@ constexpr std::array kSplit{&IdleCauses::structural, &IdleCauses::copy_wait, &Id
 
 using Parts = std::array<Nanoseconds, kSplit.size()>;
 
-// Increments of the idle time from level to level, less the directly known causes.
+// Returns the increments of the idle time from level to level, less the directly known causes.
 Parts increments(const std::array<Nanoseconds, kLevels.size()>& idle, Nanoseconds recorded, const IdleCauses& direct) {
   Parts parts{};
   parts[0] = idle[0];
@@ -27,7 +27,7 @@ Parts increments(const std::array<Nanoseconds, kLevels.size()>& idle, Nanosecond
   return parts;
 }
 
-// Scales the parts to the sum `whole`, to the nanosecond; false if all parts are 0.
+// Scales the parts to the sum `whole`, exact to the nanosecond; returns false if all parts are 0.
 bool scale(Parts& parts, Nanoseconds whole) {
   Nanoseconds sum{0};
   for (const Nanoseconds part : parts) sum += part;

@@ -23,7 +23,7 @@ namespace mptune::profiler {
                                                          const std::vector<DirectCauses>& direct, const std::vector<Nanoseconds>& idle,
                                                          const Trace& trace);
 
-/// Idle time per device in a replay with these durations, up to the end of the last work. A copy counts on both of its devices.
+/// Returns the idle time per device in a replay with these durations, up to the end of the last work. A copy counts on both of its devices.
 [[nodiscard]] std::vector<Nanoseconds> replayed_idle(const StepWork& step, const Trace& trace, const std::vector<Nanoseconds>& durations);
 
 }  // namespace mptune::profiler

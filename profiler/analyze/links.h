@@ -13,16 +13,16 @@ struct LinkUse {
   int destination = 0;
   std::int64_t copies = 0;
   std::int64_t bytes = 0;
-  Nanoseconds time{0};     ///< with at least one copy running; bytes / time is the achieved bandwidth
+  Nanoseconds time{0};     ///< time with at least one copy running; bytes / time is the achieved bandwidth
   Nanoseconds exposed{0};  ///< part of `time` in which the destination does not compute
   bool operator==(const LinkUse&) const = default;
 };
 
-/// Every direction that carried a copy, ordered by source and destination. O(n log n).
+/// Returns every direction that carried a copy, ordered by source and destination. O(n log n).
 [[nodiscard]] std::vector<LinkUse> link_use(const Trace& trace);
 
-/// Longest time by which any work started before its producer ended or its launch began; 0 if none did. It shows how far the trace's clocks
-/// are off.
+/// Returns the longest time by which any work started before its producer ended or its launch began; 0 if none did. It shows how far the
+/// trace's clocks are off.
 [[nodiscard]] Nanoseconds worst_violation(const Trace& trace);
 
 }  // namespace mptune::profiler

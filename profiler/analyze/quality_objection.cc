@@ -11,14 +11,14 @@ namespace mptune::profiler {
 
 namespace {
 
-// Copies that have no counterpart by nature: thousands of them would hide the missing ones of other work.
+// Counts copies that have no counterpart by nature: thousands of them would hide the missing counterparts of other work.
 std::int64_t unified(const Trace& trace) {
   return std::count_if(trace.events.begin(), trace.events.end(), [&](const Event& event) {
     return event.kind == EventKind::copy && event.detail >= 0 && trace.copies.at(as_index(event.detail)).unified;
   });
 }
 
-// Of the devices' time in the steps.
+// Returns the time in unmatched communications as a share of the devices' time in the steps.
 double unmatched_share(const Trace& trace) {
   if (trace.quality.unmatched_ns <= 0) return 0;
   double time = 0;

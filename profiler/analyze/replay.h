@@ -7,8 +7,8 @@
 
 namespace mptune::profiler {
 
-/// Start times of work with these durations: each starts when all its producers have ended, at 0 without producers.
-/// Edges hold indices into `durations`. Requires: valid indices, no cycle (throws std::invalid_argument). O(works + edges).
+/// Returns the start times of work with these durations: each starts when all its producers have ended, at 0 without producers. Edges hold
+/// indices into `durations`. Requires: valid indices, no cycle (throws std::invalid_argument). O(works + edges).
 [[nodiscard]] std::vector<Nanoseconds> replay_starts(std::span<const Edge> edges, std::span<const Nanoseconds> durations);
 
 /// Re-times a trace by its edges: event i starts when all its producers have ended (at 0 without producers) and lasts `durations[i]`.
@@ -16,7 +16,7 @@ namespace mptune::profiler {
 /// Requires: as many durations as events, edges that form no cycle (throws std::invalid_argument otherwise). O(events + edges).
 [[nodiscard]] Trace replay(const Trace& trace, std::span<const Nanoseconds> durations);
 
-/// `event` as an index. Throws std::invalid_argument unless 0 <= event < count.
+/// Returns `event` as an index. Throws std::invalid_argument unless 0 <= event < count.
 [[nodiscard]] std::size_t checked_event(int event, std::size_t count);
 
 }  // namespace mptune::profiler

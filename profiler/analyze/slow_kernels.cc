@@ -10,7 +10,7 @@ namespace mptune::profiler {
 
 namespace {
 
-/// The class of the same devices, memory format and threads with its slow kernels; null where the file has none.
+/// Returns the class of the same devices, memory format and threads with its slow kernels; null if the profile has none.
 const DeviceClass* with_slow_kernels(const Profile& profile, const DeviceClass& replaced) {
   const ExecutionVariant plain{replaced.variant.memory_format, false, replaced.variant.threads};
   for (std::size_t c = 0; c < profile.classes.size(); ++c) {
@@ -24,7 +24,7 @@ double seconds_of(const LayerCost& cost) {
   return median(cost.forward) + median(cost.backward);
 }
 
-/// Null: not measured at this size.
+/// Returns the cost at a size; null if it was not measured.
 const LayerCost* cost_at(const LayerCosts& layer, int samples) {
   const auto found = std::ranges::find(layer.by_samples, samples, &LayerCost::samples);
   return found == layer.by_samples.end() || found->forward.empty() || found->backward.empty() ? nullptr : &*found;
@@ -41,7 +41,7 @@ std::vector<SlowKernel> slow_kernels(const Profile& profile) {
     for (std::size_t layer = 0; layer < std::min(replaced.layers.size(), slow->layers.size()); ++layer)
       for (const LayerCost& cost : replaced.layers[layer].by_samples) {
         const LayerCost* other = cost_at(slow->layers[layer], cost.samples);
-        // Where nothing is replaced the costs are the same measurement.
+        // If nothing is replaced, the costs are the same measurement.
         if (other == nullptr || *other == cost || cost.forward.empty() || cost.backward.empty()) continue;
         all.push_back({static_cast<int>(c), static_cast<int>(layer), cost.samples, seconds_of(*other), seconds_of(cost)});
       }

@@ -12,14 +12,14 @@ struct SlowKernel {
   int device_class = 0;  ///< index into Profile::classes, of the class with kernels replaced
   int layer = 0;
   int samples = 0;
-  double seconds = 0;  ///< with slow kernels
+  double seconds = 0;  ///< time with slow kernels
   double replaced_seconds = 0;
 };
 
-/// All of them, in the order of classes, layers and sizes.
+/// Returns all slow kernels, in the order of classes, layers and sizes.
 [[nodiscard]] std::vector<SlowKernel> slow_kernels(const Profile& profile);
 
-/// The same of all layers together, those without slow kernels included, at the sizes of `kernels`; `layer` is -1.
+/// Returns the same times of all layers together, including those without slow kernels, at the sizes of `kernels`; `layer` is -1.
 [[nodiscard]] std::vector<SlowKernel> whole_model(const Profile& profile, const std::vector<SlowKernel>& kernels);
 
 }  // namespace mptune::profiler

@@ -13,7 +13,7 @@
 namespace mptune::profiler {
 namespace {
 
-constexpr double kDeviationsPerSpread = 1.4826;  // of a normal distribution
+constexpr double kDeviationsPerSpread = 1.4826;  // of a normal distribution: standard deviation over median absolute deviation
 constexpr std::size_t kLeastSteps = 3;
 // A late start follows the end of what it waited for by at most this share of the wait.
 constexpr int kPromptly = 100;
@@ -67,7 +67,7 @@ Waits waits_of(const StepWork& step, const std::vector<int>& last_producer, int 
   return one.device == before.device && one.lane == before.lane ? Waits::own_lane : Waits::other_lane;
 }
 
-// The producer that ended last, by work; -1: none.
+// Returns the producer that ended last, by work; -1: none.
 std::vector<int> last_producers_of(const StepWork& step) {
   std::vector<int> last(step.works.size(), -1);
   for (const Edge& edge : step.edges) {
@@ -112,7 +112,7 @@ class UsualTimes {
       if (times.size() >= kLeastSteps) recurring_[key] = usual_of(std::move(times));
   }
 
-  /// Nothing where it has too few peers, or is usual.
+  /// Returns nullopt if it has too few peers, or is usual.
   [[nodiscard]] std::optional<Stall> stall_of(const Candidate& one) const {
     auto peers = usual_.find(one.peers);
     if (peers == usual_.end()) peers = usual_.find(whatever_they_wait_for(one.peers));
@@ -143,7 +143,7 @@ class UsualTimes {
   std::map<std::pair<Peers, int>, Usual> recurring_;  // of one micro-batch over the steps
 };
 
-// Devices that exchange something in a step.
+// Returns the pairs of devices that exchange something in a step.
 std::set<std::pair<int, int>> neighbours_of(const StepWork& step) {
   std::set<std::pair<int, int>> pairs;
   for (const Edge& edge : step.edges) {
@@ -154,7 +154,7 @@ std::set<std::pair<int, int>> neighbours_of(const StepWork& step) {
   return pairs;
 }
 
-// The longer action that a late one waited for, among the stalls of its step; -1: none.
+// Returns the longer action that a late one waited for, among the stalls of its step; -1: none.
 int awaited(const StepWork& step, const Stall& late, const std::vector<Stall>& stalls, const std::set<std::pair<int, int>>& neighbours) {
   const Work& work = step.works[as_index(late.work)];
   for (const Stall& other : stalls) {

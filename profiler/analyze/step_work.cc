@@ -69,7 +69,7 @@ class Gatherer {
 
   StepWork take() { return std::move(step_); }
 
-  // Index into the works of the event's step, -1: none.
+  // Returns the index into the works of the event's step, -1: none.
   [[nodiscard]] int work_that_waits(std::size_t index) const { return work_of_[index]; }
   [[nodiscard]] int work_waited_for(std::size_t index) const {
     const auto found = std::lower_bound(before_.begin(), before_.end(), std::pair(index, kNone));
@@ -116,12 +116,12 @@ class Gatherer {
   StepWork step_;
 };
 
-// What a device itself does. Waits and the recorder's work are timed on the host: they may lie far from the device's work.
+// True for what a device itself does. Waits and the recorder's work are timed on the host: they may lie far from the device's work.
 bool is_work_of_device(const Event& event) {
   return is_device_work(event.kind);
 }
 
-// From the first start to the last end of what it took.
+// The interval from the first start to the last end of what was added.
 class Hull {
  public:
   void take(const Event& event) {
@@ -136,7 +136,7 @@ class Hull {
   Nanoseconds end_ = Nanoseconds::min();
 };
 
-// Index of the window that contains a time, kNone if none does. Windows are ordered and disjoint.
+// Returns the index of the window that contains a time, kNone if none does. Windows are ordered and disjoint.
 int window_at(const std::vector<StepWindow>& windows, Nanoseconds time) {
   const auto after = std::partition_point(windows.begin(), windows.end(), [&](const StepWindow& w) { return w.start <= time; });
   if (after == windows.begin() || time >= std::prev(after)->end) return kNone;

@@ -6,7 +6,7 @@
 
 namespace mptune::profiler {
 
-/// Consecutive events of one lane that belong to one action: a stage's forward of a micro-batch, a copy, an update of parameters.
+/// Consecutive events of one lane that belong to one action: a stage's forward of a micro-batch, a copy, a parameter update.
 struct Work {
   EventKind kind = EventKind::forward;
   int name = 0;  ///< of its first event
@@ -26,11 +26,11 @@ struct StepWork {
   std::vector<Edge> edges;  ///< indices into works
 };
 
-/// The windows to analyse: the trace's steps. A trace without steps has one, from the first start to the last end of the devices' work and
-/// of ranges of steps; waits and the recorder's own work, which are timed on the host, count only where nothing else lasts.
+/// Returns the windows to analyse: the trace's steps. A trace without steps has one window, from the first start to the last end of the
+/// devices' work and of ranges of steps; waits and the recorder's own work, which are timed on the host, count only if nothing else lasts.
 [[nodiscard]] std::vector<StepWindow> windows_of(const Trace& trace);
 
-/// Every step of a trace. An event belongs to the window in which it starts; events outside of all windows are left out.
+/// Returns every step of a trace. An event belongs to the window in which it starts; events outside of all windows are left out.
 /// Requires: events ordered by start, edges that name events (throws std::invalid_argument). O(events log windows + edges log edges).
 [[nodiscard]] std::vector<StepWork> step_works(const Trace& trace);
 

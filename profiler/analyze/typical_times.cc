@@ -26,8 +26,8 @@ bool has_stage(const Work& work) {
   return work.tag.stage >= 0;
 }
 
-// With R replicas, micro-batch i runs on replica i mod R as its number i / R. Other programs number from 0 in each replica. The rank among
-// a replica's micro-batches is the same for both.
+// Returns the rank of each micro-batch among those of its replica. With R replicas, micro-batch i runs on replica i mod R as its number i /
+// R; other programs number from 0 in each replica. The rank is the same for both.
 std::map<std::tuple<int, int, int>, int> places_of(const std::vector<StepWork>& steps) {
   std::map<std::pair<int, int>, std::set<int>> microbatches;
   for (const StepWork& step : steps) {

@@ -45,7 +45,7 @@ struct ActivityState {
   double patience_s;
 };
 
-/// Of one thread. The version is odd while the thread writes.
+/// What one thread does. The version is odd while the thread writes.
 struct ActivitySlot {
   std::atomic<std::uint32_t> taken;
   std::atomic<std::uint32_t> version;
@@ -64,7 +64,7 @@ namespace {
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// What this process writes; null: nobody watches.
+/// The board that this process writes to; null: nobody watches.
 ActivityMemory* published = nullptr;
 
 void write(ActivitySlot& slot, const ActivityState& doing) {
@@ -92,7 +92,7 @@ class Place {
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  /// Null where more threads than places do something.
+  /// Returns null if more threads do something than there are places.
   [[nodiscard]] ActivitySlot* slot() const { return slot_; }
 
   [[nodiscard]] std::int64_t longest(const ActivityState& doing) const {
@@ -224,14 +224,14 @@ void publish_activities(int descriptor) {
 
 namespace {
 
-/// The newest state of a slot that is not half written; a thread that died while it wrote leaves the old one.
+/// Returns the newest state of a slot that is not half written; a thread that died while it wrote leaves the old one.
 ActivityState read(ActivitySlot& slot) {
   ActivityState doing;
   for (int attempt = 0; attempt < 100; ++attempt) {
     const std::uint32_t version = slot.version.load(std::memory_order_acquire);
     doing = slot.doing;
-    // Adds nothing: a read-modify-write that releases stays behind the copy, for which a load would need a fence (Boehm 2012, "Can seqlocks
-    // get along with programming language memory models?"); the thread sanitizer knows no fences.
+    // The addition of 0 keeps the copy before the second look at the version, for which a load would need a fence (Boehm 2012, "Can
+    // seqlocks get along with programming language memory models?"); the thread sanitizer knows no fences.
     if (version % 2 == 0 && slot.version.fetch_add(0, std::memory_order_acq_rel) == version) break;
   }
   doing.text.back() = '\0';

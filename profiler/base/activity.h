@@ -13,11 +13,12 @@ inline constexpr double kPatienceSeconds = 60;
 /// Patience for what waits for another process, which is watched itself: it counts as doing nothing.
 inline constexpr double kWaitsForOthers = std::numeric_limits<double>::infinity();
 
-/// While it lives, the calling thread does `what`, such as "the forward of layer 'conv1'"; then it does again what it did before.
-/// Costs nothing unless publish_activities() was called, else some 100 ns. Any thread; ends on the thread on which it began.
+/// While the object lives, the calling thread does `what`, such as "the forward of layer 'conv1'"; afterwards the thread does again what it
+/// did before. Costs nothing unless publish_activities() was called, else some 100 ns. Any thread may use it; it ends on the thread on
+/// which it began.
 class Activity {
  public:
-  /// The text is `what`, then `name` in quotes if it is not "", cut to 159 bytes. `patience_s`: how long it may take the first time.
+  /// The text is `what`, then `name` in quotes unless it is "", cut to 159 bytes. `patience_s`: how long it may take the first time.
   explicit Activity(std::string_view what, std::string_view name = {}, double patience_s = kPatienceSeconds);
   ~Activity();
   Activity(const Activity&) = delete;
@@ -28,12 +29,12 @@ class Activity {
   std::unique_ptr<Before> before_;
 };
 
-/// Publishes what the threads of this process do on the ActivityBoard behind the descriptor, and a beat twice a second. From now on a
-/// thread in which the process ends itself is noted, by a fatal signal or exit(); exit() then ends it at once. Call once, at the start of
-/// main. Without effect if the descriptor is no board.
+/// Publishes what the threads of this process do on the ActivityBoard behind the descriptor, and a beat twice a second. From now on, the
+/// thread in which the process ends itself, by a fatal signal or exit(), is noted on the board; exit() then ends the process at once. Call
+/// this once, at the start of main. It has no effect if the descriptor is not a board's.
 void publish_activities(int descriptor);
 
-/// The innermost activity that an exception left last, on whichever thread; "" for none. Only after publish_activities().
+/// Returns the innermost activity that the last exception left, on whichever thread; "" if there is none. Works after publish_activities().
 [[nodiscard]] std::string activity_left_by_exception();
 
 /// What one thread does.
@@ -50,25 +51,25 @@ struct ActivityMemory;
 /// Use from one thread.
 class ActivityBoard {
  public:
-  /// Throws Error (environment) if the system has no memory for it.
+  /// Throws Error (environment) if the system has no memory for the board.
   ActivityBoard();
   ~ActivityBoard();
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;
 
-  /// For publish_activities() in the other process, which must inherit it. Closed with this object. -1 where the system refuses shared
-  /// memory: then the board stays empty.
+  /// Returns the descriptor for publish_activities() in the other process, which must inherit it. It is closed with this object. -1 where
+  /// the system refuses shared memory: then the board stays empty.
   [[nodiscard]] int descriptor() const;
-  /// Time of the last beat [s on the steady clock]; 0: none yet.
+  /// Returns the time of the last beat [s on the steady clock]; 0: none yet.
   [[nodiscard]] double beat_s() const;
-  /// When a thread last began or ended something [s on the steady clock]; 0: none yet.
+  /// Returns when a thread last began or ended something [s on the steady clock]; 0: none yet.
   [[nodiscard]] double last_change_s() const;
-  /// What the threads do now. Threads that do nothing are left out.
+  /// Returns what the threads do now. Threads that do nothing are left out.
   [[nodiscard]] std::vector<ThreadActivity> activities() const;
-  /// What the thread did in which the process ended itself; "" where it did not, or that thread did nothing.
+  /// Returns what the thread did in which the process ended itself; "" if the process did not end itself or that thread did nothing.
   [[nodiscard]] std::string ended_in() const;
-  /// Whether the process ended by a signal that another process sent, of those that end a process which makes a mistake (SIGSEGV, SIGABRT,
-  /// SIGBUS, SIGFPE, SIGILL).
+  /// True if the process ended by a signal that another process sent, one of those that end a process which makes a mistake (SIGSEGV,
+  /// SIGABRT, SIGBUS, SIGFPE, SIGILL).
   [[nodiscard]] bool ended_by_another() const;
 
  private:

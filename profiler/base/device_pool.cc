@@ -1,6 +1,7 @@
 #include "profiler/base/device_pool.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "profiler/base/error.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr const char* kEnd = "/auto";
 
-/// Names devices of these numbers of cores, one behind the other from `first` on.
+/// Names devices of these numbers of cores, one after the other from core `first` on.
 std::vector<std::string> named(int first, const std::vector<int>& sizes) {
   std::vector<std::string> names;
   for (const int size : sizes) {
@@ -27,7 +28,7 @@ std::vector<std::string> gpu_parts(const DeviceSpec& gpu, int parts) {
   return names;
 }
 
-/// Cores in steps: what is left over belongs to the largest device.
+/// Cores in groups of `cores_each`: the cores that are left over belong to the largest device.
 struct Units {
   explicit Units(int cores) : cores_each((cores + DevicePool::kMostUnits - 1) / DevicePool::kMostUnits), count(cores / cores_each) {
     left_over = cores - count * cores_each;
@@ -42,7 +43,7 @@ struct Units {
   int left_over = 0;
 };
 
-/// Appends every way to write `left` as a descending sum of at most `most` each.
+/// Appends every way to write `left` as a descending sum of numbers of at most `most`.
 void add_sums(int left, int most, std::vector<int>& chosen, std::vector<std::vector<int>>& sums) {
   if (left == 0) return sums.push_back(chosen);
   if (static_cast<int>(chosen.size()) == DevicePool::kMostDevices) return;
@@ -148,6 +149,22 @@ std::vector<DeviceSpec> others_in_pool(const DevicePool& pool, const DeviceSpec&
   std::vector<DeviceSpec> others;
   for (const std::string& name : names) others.push_back(parse_device(name));
   return others;
+}
+
+std::vector<DeviceSpec> devices_beside(const DeviceSpec& device, const std::vector<DevicePool>& pools,
+                                       const std::vector<DeviceSpec>& devices) {
+  std::vector<DeviceSpec> beside;
+  for (const DevicePool& pool : pools) {
+    if (in_pool(device, pool))
+      std::ranges::copy(others_in_pool(pool, device), std::back_inserter(beside));
+    else
+      for (const std::string& name : even_division(pool)) beside.push_back(parse_device(name));
+  }
+  for (const DeviceSpec& other : devices) {
+    const bool pooled = std::ranges::any_of(pools, [&](const DevicePool& pool) { return in_pool(other, pool); });
+    if (!pooled && other.name != device.name) beside.push_back(other);
+  }
+  return beside;
 }
 
 std::vector<std::vector<std::string>> divided(const std::vector<DevicePool>& pools, const std::vector<std::string>& others) {

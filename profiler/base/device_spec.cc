@@ -22,7 +22,7 @@ std::optional<DeviceSpec> cpu_device(const std::string& numbers) {
   return device;
 }
 
-/// "1" or "0/1of2", what stands behind "cuda:".
+/// Parses what follows "cuda:": "1" or "0/1of2".
 std::optional<DeviceSpec> cuda_device(const std::string& rest) {
   const auto slash = rest.find('/');
   const auto index = integer(rest.substr(0, slash));
@@ -75,7 +75,7 @@ std::string fault_of_part(const std::string& rest) {
   return "its parts are numbered from 1 to " + std::to_string(*parts);
 }
 
-// What is wrong with a name that is no device's; "" where that is plain to see.
+// Says what is wrong with a name that is not a device's; "" where that is plain to see.
 std::string fault_of(const std::string& name) {
   const auto colon = name.find(':');
   const std::string kind = name.substr(0, colon), rest = colon == std::string::npos ? "" : name.substr(colon + 1);

@@ -22,7 +22,7 @@ enum class ExitCode : int {
 
 /// An error that ends a command: a user's mistake, or a broken machine or file.
 /// A plan that fails while it is tried is an Outcome instead.
-/// what() is all of it in one line, as main prints it once: "problem: where; remedy". A part that is empty is left out.
+/// what() is the whole error in one line, as main prints it once: "problem: where; remedy". A part that is empty is left out.
 class Error : public std::runtime_error {
  public:
   /// The `problem`, on `where` (a file, an option, a device), and the `remedy`: one clause each, no full stop.

@@ -7,7 +7,7 @@
 
 namespace mptune {
 
-/// `value`, a number or a value of an enum, as an index or a size. Requires: not negative.
+/// Returns `value`, a number or a value of an enum, as an index or a size. Requires: it is not negative.
 template <typename Value>
 requires std::integral<Value> || std::is_enum_v<Value>
 [[nodiscard]] constexpr std::size_t as_index(Value value) {

@@ -13,7 +13,7 @@ namespace mptune {
 
 /// Where a JSON text comes from, and the words of errors about it.
 struct JsonSource {
-  std::string file;    ///< where
+  std::string file;    ///< where the text was read, as errors name it
   std::string fault;   ///< start of every message, such as "the exported program is damaged: "; may be empty
   std::string remedy;  ///< remedy of every error
 };
@@ -36,10 +36,10 @@ class JsonField {
 
   /// A member of an object; it may be null.
   [[nodiscard]] JsonField at(const std::string& key) const;
-  /// nullopt if the member is absent or null.
+  /// Returns a member of an object; nullopt if the member is absent or null.
   [[nodiscard]] std::optional<JsonField> find(const std::string& key) const;
   [[nodiscard]] bool has(const std::string& key) const { return find(key).has_value(); }
-  /// Name and value of the only member of an object (a union tagged by name).
+  /// Returns the name and the value of the only member of an object (a union tagged by name).
   [[nodiscard]] std::pair<std::string, JsonField> only() const;
 
   [[nodiscard]] bool is_null() const { return value_->is_null(); }

@@ -11,7 +11,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-// "[enforce fail at inline_container.cc:149] . ", "[/pytorch/third_party/gloo/pair.cc:547] ".
+// Removes "[enforce fail at inline_container.cc:149] . " or "[/pytorch/third_party/gloo/pair.cc:547] ".
 std::string_view without_place_in_front(std::string_view text) {
   const auto end = text.find("] ");
   const bool place =
@@ -24,7 +24,7 @@ std::string_view without_place_in_front(std::string_view text) {
   return text;
 }
 
-// `condition INTERNAL ASSERT FAILED at "file":7, please report a bug to PyTorch. What happened`.
+// Returns what follows the assertion in `condition INTERNAL ASSERT FAILED at "file":7, please report a bug to PyTorch. What happened`.
 std::string_view without_assertion(std::string_view text) {
   if (text.find("INTERNAL ASSERT FAILED") == std::string_view::npos) return text;
   constexpr std::string_view report = "please report a bug to PyTorch.";

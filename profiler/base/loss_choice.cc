@@ -49,7 +49,7 @@ void set_part(LossChoice& loss, const ChoicePart& part) {
               did_you_mean(part.name, {"ignore_index", "weight", "outputs"}, "use ignore_index=N, weight=W,W,.. or outputs=W,W,.."));
 }
 
-// In as many digits as it takes to read the same number.
+// Writes the weights in as many digits as it takes to read the same number again.
 void append_weights(std::string& text, const char* name, const std::vector<double>& weights) {
   std::array<char, 32> digits{};
   for (std::size_t i = 0; i < weights.size(); ++i) {

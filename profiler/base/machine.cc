@@ -11,7 +11,7 @@
 namespace mptune {
 namespace {
 
-/// The first value of a key in /proc/cpuinfo: "model name\t: AMD EPYC"; "" without one.
+/// Returns the first value of a key in /proc/cpuinfo: "AMD EPYC" in "model name\t: AMD EPYC"; "" if the key is missing.
 std::string cpu_value(const std::string& key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -22,7 +22,7 @@ std::string cpu_value(const std::string& key) {
   return "";
 }
 
-/// A virtual machine has no limits of clocks; its /proc/cpuinfo names a fixed one.
+/// A virtual machine has no limits of clocks; its /proc/cpuinfo names a fixed clock.
 int highest_clock_mhz() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
   if (long khz = 0; file >> khz) return static_cast<int>(khz / 1000);

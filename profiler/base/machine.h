@@ -12,12 +12,12 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-/// What Linux says of this machine.
+/// Returns what Linux says of this machine.
 [[nodiscard]] Machine this_machine();
 
 /// The form in which trace files keep it: a JSON object.
 [[nodiscard]] std::string machine_to_json(const Machine& machine);
-/// Inverse; what `json` does not say, or says otherwise, is not known.
+/// The inverse of machine_to_json(). What `json` does not say, or says in another form, is not known.
 [[nodiscard]] Machine machine_from_json(const std::string& json);
 
 }  // namespace mptune

@@ -17,15 +17,15 @@ struct MachineUse {
 /// Processor time of this process so far, all threads together [s].
 [[nodiscard]] double processor_time_s();
 
-/// Empty where the kernel does not tell (no /proc/stat, or not for these cores). Resolution of the cores' times: a clock tick, mostly 10
-/// ms.
+/// Returns the use so far; nullopt where the kernel does not tell (no /proc/stat, or not for these cores). The cores' times have the
+/// resolution of a clock tick, mostly 10 ms.
 [[nodiscard]] std::optional<MachineUse> machine_use(const std::vector<int>& cores);
 
-/// Busy and stolen time of `cores` in the text of /proc/stat (proc(5)); empty where a core has no row.
+/// Returns the busy and stolen time of `cores` in the text of /proc/stat (proc(5)); nullopt if a core has no row.
 [[nodiscard]] std::optional<MachineUse> use_in(std::string_view proc_stat, const std::vector<int>& cores, double ticks_per_second);
 
-/// Time of a fixed chain of dependent operations in registers, about 0.1 ms [s]: it grows as the clock rate of the core falls. The least of
-/// several runs, so that other programs do not count.
+/// Returns the time of a fixed chain of dependent operations in registers, about 0.1 ms [s]: it grows as the clock rate of the core falls.
+/// It is the least of several runs, so that other programs do not count.
 [[nodiscard]] double clock_probe_s();
 
 }  // namespace mptune

@@ -8,7 +8,7 @@ namespace {
 /// Longer words are no typing mistakes, and comparing them takes time.
 constexpr std::size_t kLongestWord = 200;
 
-/// Edits that a word may have and still be a typing mistake: of "toy" one, since two make any other word of three letters.
+/// Edits that a word may have and still be a typing mistake: one for "toy", since two make any other word of three letters.
 std::size_t most_edits(std::size_t length) {
   return length < 4 ? 1 : std::max<std::size_t>(2, length / 3);
 }

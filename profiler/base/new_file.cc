@@ -38,7 +38,7 @@ void sync_folder_of(const std::string& path) {
   if (descriptor >= 0) (void)sync_and_close(descriptor);
 }
 
-// Replaces a regular file or nothing: what was put there meanwhile stays.
+// Replaces a regular file or puts the file where nothing is: anything else that was put there meanwhile stays.
 bool put_in_place(const std::string& from, const std::string& target) {
   struct stat there {};
   if (::lstat(target.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
@@ -63,7 +63,7 @@ std::string temporary_prefix(const std::string& target, pid_t process) {
   return target + kTemporary + std::to_string(process) + "-";
 }
 
-// Beside which a file is written for a path that is written to directly, by a library that can't.
+// Returns the path beside which a temporary file is written if the user's path is written to directly and a library can't do that.
 std::string beside_in_temporary_folder() {
   const char* variable = std::getenv("TMPDIR");
   const std::string folder = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
@@ -73,7 +73,7 @@ std::string beside_in_temporary_folder() {
 // Calls visit with each path on the way. Throws Error where links go in a circle.
 template <class Visit>
 void follow_links(fs::path& path, const Visit& visit) {
-  constexpr int kMostLinks = 40;  // as the kernel
+  constexpr int kMostLinks = 40;  // the kernel's limit
   const std::string named = path.string();
   std::error_code failed;
   for (int links = 0; fs::is_symlink(path, failed); ++links) {
@@ -118,7 +118,7 @@ NewFile::~NewFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-// Beside `target`. `named`: in errors.
+// Makes the temporary file beside `target`. `named` is the path that errors name.
 int NewFile::create_temporary(const std::string& target, const std::string& named) {
   static std::atomic<int> count{0};
   for (int attempt = 0;; ++attempt) {

@@ -13,12 +13,12 @@
 namespace mptune {
 
 /// A file that appears complete or not at all: the one writer of everything that a user names. It is written under a temporary name beside
-/// the file; commit() puts it on the disk and in the place of what was there, whose permissions it keeps. A symbolic link stays: what it
-/// leads to is replaced. Nothing but a regular file is ever replaced: devices, pipes and files of /proc, such as /dev/stdout, are written
-/// to as they are. What a process left of `path` that was killed is removed. Members throw what write_error() says.
+/// the file; commit() syncs it to the disk and puts it in the place of the file that was there, whose permissions it keeps. A symbolic link
+/// stays: the file that it leads to is replaced. Only regular files are ever replaced: devices, pipes and files of /proc, such as
+/// /dev/stdout, are written to as they are. What a killed process left of `path` is removed. Members throw what write_error() returns.
 class NewFile {
  public:
-  /// `wrong_path` is the exit code where there can be no such file: no such folder, or one that is read-only.
+  /// `wrong_path` is the exit code if the file can't be there: its folder does not exist, or is read-only.
   explicit NewFile(std::string path, ExitCode wrong_path = ExitCode::usage);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -26,7 +26,7 @@ class NewFile {
   ~NewFile();
 
   NewFile& operator<<(std::string_view bytes);
-  /// Where the content is until commit(), for a library that opens its files itself. Requires: nothing was written with <<.
+  /// Returns where the content is until commit(), for a library that opens its files itself. Requires: nothing was written with <<.
   [[nodiscard]] const std::string& temporary();
   void commit();
 
@@ -45,20 +45,20 @@ class NewFile {
   int descriptor_ = -1;
 };
 
-/// The path with the symbolic links at its end followed, also where there is nothing yet. Throws Error where they go in a circle.
+/// Returns the path with the symbolic links at its end followed, even if nothing is there yet. Throws Error where links go in a circle.
 [[nodiscard]] std::string behind_links(const std::string& path);
 /// True if something is there that NewFile does not replace, but writes to: a device, a pipe, /dev/stdout.
 [[nodiscard]] bool is_written_directly(const std::string& path);
-/// Throws Error if `path` is the same file as one of these, by whatever name.
+/// Throws Error if `path` is the same file as one of `inputs`, by whatever name.
 void require_other_than(const std::string& path, const std::vector<std::string>& inputs);
 
-/// Removes what a process that was killed wrote of `path` and did not commit(). What can't be removed stays.
+/// Removes what a process that was killed wrote of `path` without commit(). What can't be removed stays.
 void remove_uncommitted(const std::string& path, pid_t process);
 
-/// Moves a complete file on one disk in the place of `path`, as NewFile::commit() does. Throws what write_error() says.
+/// Moves a complete file to `path` on the same disk, as NewFile::commit() does. Throws what write_error() returns.
 void move_file(const std::string& from, const std::string& path, ExitCode wrong_path = ExitCode::usage);
 
-/// What errno `number` means for a file that could not be written: a full disk is the environment's fault.
+/// Returns the error for a file that could not be written, by its errno `number`: a full disk is the environment's fault.
 [[nodiscard]] Error write_error(const std::string& path, int number, ExitCode wrong_path = ExitCode::usage);
 
 }  // namespace mptune

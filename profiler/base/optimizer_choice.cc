@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kOptimizerOption = "--optimizer";
 
-/// From 0 to 1. `open`: 1 itself is too much.
+/// Reads a number from 0 to 1. `open`: 1 itself is too much.
 double share_in(const ChoicePart& part, bool open) {
   double number = -1;
   const auto [end, error] = std::from_chars(part.value.data(), part.value.data() + part.value.size(), number);

@@ -23,7 +23,7 @@ CodePoint first_of(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     value = (value << 6) | (byte(i) & 0x3FU);
   }
-  // Longer than needed, half of a pair of UTF-16, or beyond Unicode.
+  // Refuses what is longer than needed, half of a pair of UTF-16, or beyond Unicode.
   constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   if (value < kLeast.at(bytes) || (value >= 0xD800 && value <= 0xDFFF) || value > 0x10FFFF) return {};
   return {value, bytes};

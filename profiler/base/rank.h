@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// Which of the processes of a training this one is. One that was started alone is rank 0 of 1.
+/// Which process of a training this is. A process that was started alone is rank 0 of 1.
 struct RankPlace {
   int rank = 0;
   int ranks = 1;
@@ -14,24 +14,24 @@ struct RankPlace {
   int port = 0;              ///< of the store where ranks find each other
   bool store_runs = false;   ///< the launcher runs that store, not rank 0
   int attempt = 0;           ///< how often the launcher has started the ranks again
-  std::string token = {};    ///< known to these ranks alone: part of the name of everything in the store; "" for none
+  std::string token = {};    ///< known to these ranks alone: part of every name in the store; "" for none
   bool operator==(const RankPlace&) const = default;
 };
 
 /// How gradients of a stage's replicas on several ranks are added up.
 enum class Reduce {
   ordered,     ///< in the order of the replicas, bit for bit as one process does: each rank adds up a part of them for all
-  all_reduce,  ///< by an all-reduce of Gloo or NCCL, equal to that within rounding
+  all_reduce,  ///< by an all-reduce of Gloo or NCCL, equal to `ordered` within rounding
 };
-/// As options and messages have them.
+/// The names in options and messages.
 inline constexpr std::array kReduceNames = {"ordered", "all-reduce"};
 
-/// As torchrun says in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
-/// TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID (the token, unless MPTUNE_RANKS_TOKEN is set). Throws Error where these are not a rank
-/// among others.
+/// Returns the place as torchrun gives it in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE,
+/// TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID (the token, unless MPTUNE_RANKS_TOKEN is set). Throws Error if these do not describe a
+/// rank among others.
 [[nodiscard]] RankPlace rank_place();
 
-/// How many processes these devices need: one more than the largest rank named.
+/// Returns how many processes these devices need: one more than the largest rank named.
 [[nodiscard]] int ranks_of(const std::vector<std::string>& devices);
 
 }  // namespace mptune

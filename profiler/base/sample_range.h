@@ -12,7 +12,7 @@ struct SampleRange {
   bool operator==(const SampleRange&) const = default;
 };
 
-/// What both take; nothing where `most` is below `least`.
+/// Returns the sizes that both ranges contain; there are none if `most` is below `least`.
 [[nodiscard]] constexpr SampleRange common_range(const SampleRange& a, const SampleRange& b) {
   const int most = a.most == 0 ? b.most : b.most == 0 ? a.most : std::min(a.most, b.most);
   return {std::max(a.least, b.least), most};

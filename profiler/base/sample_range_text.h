@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// "1 to 63", "at least 2", "8".
+/// Returns "1 to 63", "at least 2" or "8".
 [[nodiscard]] std::string text_of(const SampleRange& samples);
 
 }  // namespace mptune

@@ -23,7 +23,7 @@ std::string in_quotes(const std::string& text) {
   return quoted + "'";
 }
 
-// The format of printf, every byte but plain ones as an octal number: $'...' is not known to every shell.
+// Calls printf with every byte but plain ones as an octal number: not every shell knows $'...'.
 std::string by_printf(const std::string& text) {
   std::string format;
   for (const char letter : text) {
@@ -59,7 +59,7 @@ void require_path_for_sqlite(const std::string& path) {
   constexpr std::size_t kMost = 490;  // SQLite's 512 without the endings of the files that it writes beside
   std::error_code failed;
   const std::size_t length = std::filesystem::absolute(path, failed).string().size();
-  // Where the current folder is gone, SQLite says so.
+  // If the current folder is gone, SQLite says so.
   if (failed ? failed != std::errc::filename_too_long && failed != std::errc::result_out_of_range : length <= kMost) return;
   throw Error(
       "the path is too long for SQLite" + (failed ? "" : ": " + std::to_string(length) + " bytes, at most " + std::to_string(kMost)), path,

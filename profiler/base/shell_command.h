@@ -4,11 +4,11 @@
 
 namespace mptune {
 
-/// `text` as one word of a POSIX shell, quoted where it must be. The word is printable in one line: control characters and bytes that are
-/// not UTF-8 are spelled for the shell's printf. Line ends at the very end of `text` are lost, as the shell drops them.
+/// Returns `text` as one word of a POSIX shell, quoted if necessary. The word is printable in one line: control characters and bytes that
+/// are not UTF-8 are spelled for the shell's printf. Line ends at the very end of `text` are lost, as the shell drops them.
 [[nodiscard]] std::string shell_word(const std::string& text);
 
-/// `path` from the root, so that a command with it works from any folder. "" stays "".
+/// Returns `path` from the root, so that a command with it works from any folder. "" stays "".
 [[nodiscard]] std::string absolute_path(const std::string& path);
 /// Throws Error if SQLite can't open a file at `path` because it is too long from the root.
 void require_path_for_sqlite(const std::string& path);
@@ -19,9 +19,9 @@ class ShellCommand {
   /// `words` are taken as they are: "mptune run".
   explicit ShellCommand(std::string words) : text_(std::move(words)) {}
   ShellCommand& word(const std::string& word);
-  /// Leaves out an option without a value.
+  /// Adds an option and its value; adds nothing if the value is "".
   ShellCommand& option(const std::string& name, const std::string& value);
-  /// A word that names a file, from the root.
+  /// Adds the name of a file, from the root.
   ShellCommand& file(const std::string& path) { return word(absolute_path(path)); }
   [[nodiscard]] const std::string& text() const { return text_; }
 

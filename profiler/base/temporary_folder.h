@@ -7,8 +7,8 @@
 
 namespace mptune {
 
-/// A new folder that is removed with all its files when this object ends, or the process is interrupted. Those of processes that were
-/// killed are removed from the same place. Throws Error (environment) where it can't be made.
+/// A new folder that is removed with all its files when this object ends or the process is interrupted. Folders that killed processes left
+/// in the same place are removed, too. Throws Error (environment) if the folder can't be made.
 class TemporaryFolder {
  public:
   TemporaryFolder();                                  ///< in TMPDIR

@@ -29,7 +29,7 @@ Registry& registry() {
   return *all;
 }
 
-/// The process that made an entry of this name; 0: the name is another.
+/// Returns the process that made an entry of this name; 0 if the name is not of that form.
 pid_t maker_of(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return 0;
   name.remove_prefix(prefix.size());

@@ -32,7 +32,7 @@ constexpr Unit kSeconds[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"},
 constexpr Unit kBytes[] = {{1, "B"}, {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"}, {0x1p40, "TiB"}};
 constexpr Unit kRates[] = {{1, "B/s"}, {1e3, "kB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}, {1e12, "TB/s"}};
 constexpr Unit kCounts[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}};
-/// Counts below are shown in full.
+/// Counts below this are shown in full.
 constexpr std::int64_t kLeastRounded = 10'000;
 /// Counts from here on have no unit that people know.
 constexpr double kLeastPower = 1e12;
@@ -59,7 +59,7 @@ const Unit& unit_for(const Unit (&units)[N], double value) {
   return *best;
 }
 
-/// Minutes only from two on: 90 s reads better than 1.50 min.
+/// Uses minutes only from two minutes on: 90 s reads better than 1.50 min.
 const Unit& second_unit_for(double seconds) {
   return std::abs(seconds) >= 0.9995 && std::abs(seconds) < 120 ? kSeconds[3] : unit_for(kSeconds, seconds);
 }

@@ -19,26 +19,26 @@ struct Quantity {
   double value = 0;
   std::string unit;
 };
-/// A non-negative decimal number and the text that follows it; nullopt if the text does not start with one.
+/// Reads a non-negative decimal number and the text that follows it; nullopt if the text does not start with a number.
 [[nodiscard]] std::optional<Quantity> parse_quantity(const std::string& text);
-/// Bytes of one "", "B", "kB", ... "TB", "KiB", ... "TiB"; nullopt for another unit.
+/// Returns the bytes of one "", "B", "kB", ... "TB", "KiB", ... "TiB"; nullopt for another unit.
 [[nodiscard]] std::optional<double> byte_unit(const std::string& unit);
 
 // ---- printing: three significant digits with a fitting unit ----
 
-/// "412 ms", "1.25 s", "35.0 us", "12.5 min".
+/// Returns "412 ms", "1.25 s", "35.0 us" or "12.5 min".
 [[nodiscard]] std::string format_seconds(double seconds);
-/// Times in the unit of the largest, and the unit: {"412", "35.0"}, "ms".
+/// Returns the times in the unit of the largest, and that unit: {"412", "35.0"}, "ms".
 [[nodiscard]] std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds);
-/// Binary units: "410 MiB", "1.25 GiB", "0 B".
+/// Returns the bytes in binary units: "410 MiB", "1.25 GiB", "0 B".
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
-/// A size that parse_bytes() takes, in whole units and not less than `bytes`: "313MiB". Requires: positive.
+/// Returns a size that parse_bytes() takes, in whole units and not less than `bytes`: "313MiB". Requires: `bytes` is positive.
 [[nodiscard]] std::string size_option(std::int64_t bytes);
-/// Decimal units: "12.0 GB/s".
+/// Returns the bandwidth in decimal units: "12.0 GB/s".
 [[nodiscard]] std::string format_bandwidth(double bytes_per_second);
-/// "18.2 %" of a fraction.
+/// Formats a fraction as "18.2 %".
 [[nodiscard]] std::string format_percent(double fraction);
-/// "25.6 M", "12.3 k"; below 10,000 in full: "1234"; from 10^12 on "3.5 x 10^14".
+/// Returns "25.6 M", "12.3 k"; below 10,000 in full: "1234"; from 10^12 on "3.5 x 10^14".
 [[nodiscard]] std::string format_count(std::int64_t count);
 
 }  // namespace mptune

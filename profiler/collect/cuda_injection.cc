@@ -142,12 +142,12 @@ int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
   return mptune::profiler::forward_to_cupti("InitializeInjectionNvtx2", get_export_table);
 }
 
-/// The same for NVTX 2, which older programs use.
+/// Does the same for NVTX 2, which older programs use.
 int InitializeInjectionNvtx(const void* (*get_export_table)(std::uint32_t)) {
   return mptune::profiler::forward_to_cupti("InitializeInjectionNvtx", get_export_table);
 }
 
-/// The same for NVTX's extension: payloads with a schema.
+/// Does the same for NVTX's extension: payloads with a schema.
 int InitializeInjectionNvtxExtension(void* extension) {
   return mptune::profiler::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
 }

@@ -36,17 +36,17 @@ struct CuptiApi {
 #undef MPTUNE_CUPTI_MEMBER
 };
 
-/// libcupti: the copy that the process has loaded, else the one that the loader finds, else that of the build. Loaded once per process.
-/// Throws Error (environment): not found, or a version with other records. Thread-safe.
+/// Returns libcupti: the copy that the process has loaded, else the one that the loader finds, else the one of the build. Loaded once per
+/// process. Throws Error (environment) if it is not found or its version has other records. Thread-safe.
 [[nodiscard]] const CuptiApi& cupti_api();
 
-/// The same for recording: also throws Error (environment) if there is no CUDA driver.
+/// Returns the same for recording: also throws Error (environment) if there is no CUDA driver.
 [[nodiscard]] const CuptiApi& cupti_api_with_driver();
 
-/// Address of another symbol of the library, null if it does not exist. Throws like cupti_api().
+/// Returns the address of another symbol of the library, null if it does not exist. Throws like cupti_api().
 [[nodiscard]] void* cupti_symbol(const char* name);
 
-/// Name of a result code: "CUPTI_ERROR_UNKNOWN".
+/// Returns the name of a result code: "CUPTI_ERROR_UNKNOWN".
 [[nodiscard]] std::string cupti_text(const CuptiApi& cupti, CUptiResult result);
 
 }  // namespace mptune::profiler

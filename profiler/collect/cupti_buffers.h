@@ -22,7 +22,7 @@ class CuptiBuffers {
 
   /// Maps the pages of the first buffers, so that the recorded program does not wait for that.
   void prepare();
-  /// A buffer of kBytes; null while all are in use.
+  /// Returns a buffer of kBytes; null while all are in use.
   [[nodiscard]] std::byte* take();
   /// Takes back a buffer of take(), with `valid` bytes written at its start.
   void give(std::byte* buffer, std::size_t valid);

@@ -39,7 +39,7 @@ const CuptiApi* set_up_api = nullptr;  // the one whose attributes are set
 // Slewing (NTP) affects CUPTI's and the host's clock alike. Only setting the time shifts them against each other.
 constexpr Nanoseconds kMostClockShift = std::chrono::microseconds(100);
 
-// Both clocks at one moment.
+// The times of both clocks at one moment.
 struct Clocks {
   Nanoseconds cupti{0};  // 0: could not be read
   Nanoseconds host{0};

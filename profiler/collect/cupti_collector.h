@@ -30,8 +30,8 @@ class CuptiCollector final : public GpuCollector {
   CuptiCollector(const CuptiCollector&) = delete;
   CuptiCollector& operator=(const CuptiCollector&) = delete;
 
-  /// Throws Error (environment): no driver, no CUPTI or too old a version, another tool is recording this process, a refused kind of
-  /// record.
+  /// Throws Error (environment) if there is no driver, no CUPTI or one that is too old, if another tool is recording this process, or if a
+  /// kind of record is refused.
   void start() override;
   /// Requires: start() was called. Wait for the devices first: unfinished work may be lost. Lost records are counted.
   Trace stop() override;

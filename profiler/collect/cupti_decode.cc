@@ -26,8 +26,7 @@ void add(const CUpti_ActivityKernel10& record, CuptiRecords& records) {
                       .block = {record.blockX, record.blockY, record.blockZ},
                       .registers_per_thread = record.registersPerThread,
                       .static_shared_bytes = record.staticSharedMemory,
-                      .dynamic_shared_bytes = record.dynamicSharedMemory,
-                      .grid_id = record.gridId};
+                      .dynamic_shared_bytes = record.dynamicSharedMemory};
   records.kernels.push_back({work_of(record), record.name, kernel});
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using Stream = std::pair<std::uint32_t, std::uint32_t>;
 
-// Latest work of each stream, as number of works so far; waiting for it includes all earlier work of the stream.
+// The latest work of each stream, as number of works so far; waiting for it includes all earlier work of the stream.
 using Latest = std::map<Stream, std::size_t>;
 
 struct StreamState {
@@ -72,8 +72,8 @@ class Walk {
  private:
   const Event& event_at(int index) const { return trace_.events[as_index(index)]; }
 
-  // Calls are numbered as they begin. Where several threads use a stream, work may come to it after an event's record of a higher number:
-  // what still ran when the waiting work began was not waited for.
+  // Calls are numbered as they begin. If several threads use a stream, work may come to it after an event's record with a higher number:
+  // work that still ran when the waiting work began was not waited for.
   void add_wait(const std::vector<int>& works, std::size_t count, int waiting) {
     const Nanoseconds latest_end = event_at(waiting).start + kMostClockError;
     while (count > 0 && event_at(works[count - 1]).end() > latest_end) --count;

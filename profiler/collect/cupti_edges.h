@@ -8,7 +8,7 @@
 
 namespace mptune::profiler {
 
-/// Submission of an event to its stream. Correlations ascend in the order of the calls.
+/// The submission of an event to its stream. Correlations ascend in the order of the calls.
 struct CuptiSubmission {
   std::uint32_t correlation = 0;
   int event = -1;

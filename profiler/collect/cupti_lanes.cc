@@ -32,8 +32,8 @@ int CuptiLanes::device(std::uint32_t device) {
   return found->second;
 }
 
-// CUPTI does not tell which stream is the compute stream. It is taken to be the one whose kernels take longest, but for those of NCCL,
-// which wait as well.
+// CUPTI does not tell which stream is the compute stream. It is taken to be the one whose kernels take longest, not counting NCCL's
+// kernels, whose time includes waiting.
 void CuptiLanes::assign_busiest_streams() {
   std::map<Stream, std::int64_t> time_of;
   for (const CuptiKernel& kernel : records_.kernels)

@@ -22,12 +22,12 @@ class CuptiLanes {
   /// Sets trace.devices: `devices`, then others in order of first occurrence.
   CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace);
 
-  /// Device and lane of the stream of `work`.
+  /// Returns the device and lane of the stream of `work`.
   [[nodiscard]] Assignment assigned(const CuptiWork& work);
-  /// Index in trace.devices of CUPTI's `device`.
+  /// Returns the index in trace.devices of CUPTI's `device`.
   [[nodiscard]] int device(std::uint32_t device);
-  /// Lane for an event: `wanted`, or if that is -1 or busy, a free lane without a stream; -1 if there is none.
-  /// Requires: calls in the order of the events' starts.
+  /// Returns the lane for an event: `wanted`, or if that is -1 or busy, a free lane without a stream; -1 if there is none. Requires: calls
+  /// in the order of the events' starts.
   [[nodiscard]] int take(int device, int wanted, Nanoseconds start, Nanoseconds end);
 
  private:

@@ -35,7 +35,7 @@ struct CuptiCopy {
   std::int64_t bytes = 0;
   std::uint64_t graph_node = 0;
   std::uint32_t source = 0;       ///< CUPTI device, valid if both_ends
-  std::uint32_t destination = 0;  ///< likewise
+  std::uint32_t destination = 0;  ///< CUPTI device, valid if both_ends
   Ends ends = Ends::unknown;
   bool both_ends = false;  ///< the record names source and destination
 };

@@ -196,11 +196,11 @@ class TraceMaker {
   }
 
   void add_kernels() {
+    KernelIndex kernels(trace_.kernels);
     for (const CuptiKernel& kernel : records_.kernels) {
       const int named = kernel_name(kernel.name);
       const bool collective = is_nccl_kernel(trace_.names[as_index(named)]);
-      add_leaf(kernel.work, collective ? EventKind::collective : EventKind::kernel, named, static_cast<int>(trace_.kernels.size()));
-      trace_.kernels.push_back(kernel.kernel);
+      add_leaf(kernel.work, collective ? EventKind::collective : EventKind::kernel, named, kernels.of(kernel.kernel));
     }
   }
 
@@ -285,7 +285,7 @@ class TraceMaker {
     if (first < 0) first = static_cast<int>(trace_.events.size());
   }
 
-  // First event that a call launched, -1: none.
+  // Returns the first event that a call launched, -1: none.
   int& started_by(const CuptiCall& call) { return started_by_[as_index(&call - records_.calls.data())]; }
 
   void add_launches() {
@@ -322,7 +322,7 @@ class TraceMaker {
     trace_.ranges.push_back(range);
   }
 
-  // Time of the last marker or event.
+  // Returns the time of the last marker or event.
   std::int64_t last_time() const {
     std::int64_t last = 0;
     for (const Event& event : trace_.events) last = std::max(last, (event.end() + context_.origin).count());

@@ -11,7 +11,7 @@ namespace mptune::profiler {
 /// Records GPUs by their own clock, with the tags of the threads that launch the work.
 class GpuCollector : public Collector, public TagSink {
  public:
-  /// Start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
+  /// Returns the start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
   [[nodiscard]] virtual Nanoseconds started() const = 0;
 };
 

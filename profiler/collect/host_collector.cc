@@ -27,8 +27,8 @@ bool is_backward(EventKind kind) {
   return kind == EventKind::backward || kind == EventKind::backward_input || kind == EventKind::recompute;
 }
 
-/// Adds edges from the other devices' last actions to reductions and updates. Some start before all actions have ended: these do not wait
-/// for what still runs. Requires: ordered by start.
+/// Adds edges from the other devices' last actions to reductions and updates. Some of these start before all actions have ended: they do
+/// not wait for actions that still run. Requires: ordered by start.
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {

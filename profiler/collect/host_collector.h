@@ -22,8 +22,8 @@ class LaneLog {
     Tag tag;
     Copy copy;  ///< EventKind::copy only
     bool range = false;
-    int further = 0;  ///< of weight gradients: micro-batches after the tag's that are fused with it
-    int sender = -1;  ///< of a copy: the stage that computed what it sends
+    int further = 0;  ///< weight gradients: number of micro-batches after the tag's that are fused with it
+    int sender = -1;  ///< copies: the stage that computed what it sends
   };
 
   LaneLog(int device, int lane, std::string thread) : device_(device), lane_(lane), thread_(std::move(thread)) { entries_.reserve(1024); }
@@ -32,7 +32,7 @@ class LaneLog {
            int further = 0) {
     entries_.push_back({start, end, kind, name, tag, {}, false, further, -1});
   }
-  /// `tag`: of the stage that gets the copy; `sender`: the stage that computed what it sends.
+  /// `tag`: of the stage that receives the copy; `sender`: the stage that computed what it sends.
   void add_copy(int name, const Tag& tag, int sender, const Copy& copy, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) {
     entries_.push_back({start, end, EventKind::copy, name, tag, copy, false, 0, sender});
@@ -44,7 +44,7 @@ class LaneLog {
 
  private:
   friend class HostCollector;
-  /// No event of a lane begins before the one before it has ended.
+  /// Makes no event of a lane begin before the one before it has ended.
   void end_overlaps();
   int device_;
   int lane_;
@@ -84,22 +84,22 @@ class HostCollector final : public Collector {
 
   void start() override;
   Trace stop() override;
-  /// Start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
+  /// Returns the start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
   [[nodiscard]] Nanoseconds started() const { return started_.time_since_epoch(); }
 
-  /// The log of a lane, created at first use; valid as long as this object. `thread` names the host thread that writes it.
+  /// Returns the log of a lane, created at first use; valid as long as this object. `thread` names the host thread that writes it.
   [[nodiscard]] LaneLog& lane(int device, int lane, const std::string& thread);
-  /// Index of a name, created at first use.
+  /// Returns the index of a name, created at first use.
   [[nodiscard]] int name(const std::string& text);
   /// Adds a step, common to all devices. Called by the thread that runs the steps.
   void add_step(int step, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
   void add_memory(int device, std::int64_t current_bytes);
 
-  /// Takes everything out, for put() of another process's collector of the same devices.
+  /// Takes everything out, for put() of another process's collector with the same devices.
   [[nodiscard]] HostLog take();
-  /// Adds what was recorded there, with times on the clock of this host, and describes devices that are not described here. Of copies that
-  /// overlap on a lane the later one begins when the earlier one has ended. A step lasts from its first start to its last end, and begins
-  /// when the one before it has ended. Requires: as many devices.
+  /// Adds what another collector recorded, with times on the clock of this host, and describes devices that are not described here. If
+  /// copies overlap on a lane, the later one begins when the earlier one has ended. A step lasts from its first start to its last end, and
+  /// begins when the one before it has ended. Requires: as many devices.
   void put(const HostLog& log);
 
  private:

@@ -11,9 +11,9 @@ namespace mptune {
 class TagSink {
  public:
   virtual ~TagSink() = default;
-  /// Id of this tag for work of this kind, created at first use.
+  /// Returns the id of this tag for work of this kind, created at first use.
   [[nodiscard]] virtual std::uint64_t tag(const Tag& tag, EventKind kind) = 0;
-  /// Work that the calling thread launches until pop() gets the tag `id`; tags nest. Returns false if nothing is being recorded.
+  /// Gives the tag `id` to work that the calling thread launches until pop(); tags nest. Returns false if nothing is being recorded.
   [[nodiscard]] virtual bool push(std::uint64_t id) = 0;
   /// Removes the tag that the calling thread pushed last. Call it once for each push() that returned true, even after the recording ended.
   virtual void pop() = 0;
@@ -42,7 +42,7 @@ class TagScope {
   std::unique_ptr<State> state_;
 };
 
-/// Tag of the calling thread's innermost scope.
+/// Returns the tag of the calling thread's innermost scope.
 [[nodiscard]] CarriedTag current_tag();
 
 }  // namespace mptune

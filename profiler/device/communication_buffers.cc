@@ -9,7 +9,7 @@ namespace mptune::profiler {
 
 namespace {
 
-/// Buffers of one shape that may wait for their readers while another one is made: with two a copy overlaps the work on the last two.
+/// Buffers of one shape that may wait for their readers before another is made: with two, a copy overlaps the work on the last two.
 constexpr int kWaiting = 2;
 /// Unused memory that is kept in any case: making small tensors takes longer than they are worth.
 constexpr std::size_t kSpare = std::size_t{1} << 20;
@@ -39,7 +39,7 @@ struct CommunicationBuffers::Shared {
       free.push_back({std::move(memory), std::move(since)});
       free_bytes += bytes;
     } catch (...) {
-      // A device that has failed can't say when its readers are done: such memory is not used again.
+      // A device that has failed can't say when its readers are done: memory that they may still read is not used again.
     }
   }
 
@@ -49,7 +49,7 @@ struct CommunicationBuffers::Shared {
     most_lent_bytes = std::max(most_lent_bytes, lent_bytes);
   }
 
-  /// Takes those whose readers are done, the longest free first, until so many bytes are left.
+  /// Takes buffers whose readers are done, the longest free first, until `left` bytes are left.
   std::vector<Free> take_unused(std::size_t left) {
     const std::lock_guard lock(mutex);
     std::vector<Free> unused;
@@ -77,7 +77,7 @@ struct CommunicationBuffers::Shared {
     const auto fits = [&](const Free& buffer) {
       return buffer.memory.sizes() == like.sizes() && buffer.memory.scalar_type() == like.scalar_type();
     };
-    // The one that was used last is the one that caches still hold.
+    // The buffer that was used last is the one that caches still hold.
     auto found = std::find_if(free.rbegin(), free.rend(), [&](const Free& buffer) { return fits(buffer) && reached(buffer.since); });
     if (found == free.rend()) {
       if (std::count_if(free.begin(), free.end(), fits) < kWaiting) return {};

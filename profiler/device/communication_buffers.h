@@ -6,8 +6,9 @@
 
 namespace mptune::profiler {
 
-/// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Together with what is handed out,
-/// unused memory is at most what was ever handed out at once, and a MiB. The device's memory being short, it is freed. Thread-safe.
+/// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Handed-out and unused memory
+/// together are at most the most that was ever handed out at once, plus 1 MiB. Unused memory is freed if the device is short of memory.
+/// Thread-safe.
 class CommunicationBuffers {
  public:
   struct Buffer {
@@ -16,14 +17,14 @@ class CommunicationBuffers {
   };
 
   explicit CommunicationBuffers(std::shared_ptr<Device> destination);
-  /// What was handed out stays valid.
+  /// Buffers that were handed out stay valid.
   ~CommunicationBuffers();
   CommunicationBuffers(const CommunicationBuffers&) = delete;
   CommunicationBuffers& operator=(const CommunicationBuffers&) = delete;
 
-  /// For a copy of `tensor`: of its shape and type, contiguous. Memory whose last reader the device has finished comes first; where its
-  /// readers are all still queued there, a few buffers more are made before one is handed out that has to be waited for.
-  /// Throws what Device::empty_like throws.
+  /// Returns memory for a copy of `tensor`: of its shape and type, contiguous. Memory whose last reader the device has finished comes
+  /// first; if all readers are still queued there, a few more buffers are made before one is handed out that has to be waited for. Throws
+  /// what Device::empty_like throws.
   [[nodiscard]] Buffer take(const at::Tensor& tensor);
 
  private:

@@ -9,8 +9,8 @@ namespace mptune::profiler {
 
 namespace {
 
-// Where a device has done all work when its call returns, memory that nobody refers to is free: its allocator keeps it, and other tensors
-// may take it meanwhile. Buffers of a device that runs behind are free when its last reader is done.
+// If a device has done all work when its call returns, memory that nobody refers to is free: its allocator keeps it, and other tensors may
+// take it meanwhile. A buffer of an asynchronous device is free when its last reader is done.
 class HostCopier final : public Copier {
  public:
   explicit HostCopier(std::shared_ptr<Device> destination) : destination_(destination), buffers_(std::move(destination)) {}

@@ -12,7 +12,7 @@ namespace mptune::profiler {
 
 namespace {
 
-/// Copies whose ends a lane remembers. A sender waits for one of its last few.
+/// Copies whose ends a lane remembers. A sender waits for one of the last few.
 constexpr std::size_t kKnown = 8;
 
 /// Dimensions ordered by stride, largest first.
@@ -102,7 +102,7 @@ void CopyLane::await(std::int64_t copy) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return enqueued_ >= copy; });
-    // Copies are made one after the other: for one before those that are known, the first of these stands.
+    // Copies are made one after the other: a copy older than the remembered ones was made before the first of these.
     const std::int64_t first_known = enqueued_ - static_cast<std::int64_t>(made_.size()) + 1;
     if (!made_.empty()) made = made_[as_index(std::max<std::int64_t>(copy - first_known, 0))];
   }
@@ -133,7 +133,7 @@ void CopyLane::loop() {
     MomentPtr made = run(std::move(job));
     lock.lock();
     ++enqueued_;
-    // One that failed stands for the copy before it.
+    // A failed copy counts as made when the copy before it was.
     made_.push_back(made || made_.empty() ? std::move(made) : made_.back());
     if (made_.size() > kKnown) made_.pop_front();
     busy_ = false;
@@ -142,7 +142,7 @@ void CopyLane::loop() {
   copier_.reset();
 }
 
-/// Returns when the copy will have been made; null if it failed.
+/// Returns the moment when the copy will have been made; null if it failed.
 MomentPtr CopyLane::run(Job job) {
   try {
     if (bind_error_) std::rethrow_exception(bind_error_);

@@ -43,13 +43,13 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  /// Copies what the source's compute lane has been told to make by now into communication buffers (see Copier). Ends in one call of
-  /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
-  /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
-  /// Returns the copy's number, from 1 on; 0 where the calling thread has made it.
+  /// Copies the tensors, as computed by the work that the source's compute lane was given so far, into communication buffers (see Copier).
+  /// Ends in one call of `arrived`, or of `failed` with what went wrong (no memory, a device that is not available, an exception of
+  /// `arrived`). The copy carries the caller's tag. The arrived tensors have their dimensions in the same order in memory, without gaps.
+  /// Returns the copy's number, from 1 on; 0 if the calling thread has made the copy.
   std::int64_t copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
-  /// Blocks until the copy of this number has been made or has failed, and those before it: nothing reads its source any more. Must not be
-  /// called from `arrived` or `failed`. Throws c10::Error if a device has failed.
+  /// Blocks until the copy of this number and those before it have been made or have failed: nothing reads their sources any more. Must not
+  /// be called from `arrived` or `failed`. Throws c10::Error if a device has failed.
   void await(std::int64_t copy);
   /// Blocks until all copies asked for have arrived or failed (see Arrival: a GPU may still be making them). Must not be called from
   /// `arrived` or `failed`.
@@ -79,8 +79,8 @@ class CopyLane {
   std::condition_variable changed_;
   std::deque<Job> queue_;
   std::int64_t asked_ = 0;      ///< copies since the lane was made
-  std::int64_t enqueued_ = 0;   ///< of them, those that the devices were told to make
-  std::deque<MomentPtr> made_;  ///< when the last few of these will have been made
+  std::int64_t enqueued_ = 0;   ///< copies that the devices were told to make
+  std::deque<MomentPtr> made_;  ///< when the last few enqueued copies will have been made
   bool busy_ = false;
   bool stop_ = false;
   std::exception_ptr bind_error_;

@@ -122,13 +122,13 @@ void MemoryAccount::free_kept(std::int64_t left) {
   }
 }
 
-/// Before a block that is not among those that are kept: frees those that were kept longest.
+/// Makes room for a block that is not among the kept ones: frees the blocks that were kept longest.
 void MemoryAccount::make_room() {
   const std::int64_t cap = cap_, highest = highest_;
   free_kept(std::max<std::int64_t>(0, (cap > 0 ? cap : highest + highest / kSharePeakKept) - current_));
 }
 
-/// The system has no more: what is kept anywhere may be enough.
+/// Allocates a block when the system has no more memory: freeing what is kept on any account may be enough.
 void* MemoryAccount::block_in_need(std::size_t block_bytes) {
   std::vector<MemoryAccount*> all;
   {

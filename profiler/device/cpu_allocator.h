@@ -15,7 +15,7 @@
 
 namespace mptune {
 
-/// Counts bytes of one device's tensors, whichever thread frees them. Thread-safe; lives until the process ends.
+/// Counts the bytes of one device's tensors, whichever thread frees them. Thread-safe; lives until the process ends.
 class MemoryAccount {
  public:
   explicit MemoryAccount(std::string name) : name_(std::move(name)) {}
@@ -26,14 +26,14 @@ class MemoryAccount {
   [[nodiscard]] std::int64_t current_bytes() const { return current_; }
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   void reset_peak() { peak_ = current_.load(); }
-  /// Free blocks that are cached.
+  /// Bytes of free blocks that are cached.
   [[nodiscard]] std::int64_t kept_bytes() const { return kept_bytes_; }
 
-  /// 0: no cap. An allocation beyond the cap throws c10::OutOfMemoryError, as a GPU's allocator does.
+  /// Sets the cap; 0: no cap. An allocation beyond the cap throws c10::OutOfMemoryError, as a GPU's allocator does.
   void set_cap_bytes(std::int64_t bytes) { cap_ = bytes; }
   [[nodiscard]] std::int64_t cap_bytes() const { return cap_; }
-  /// While the result lives, `free_some` is called before an allocation is refused, in the thread that allocates: it frees tensors and
-  /// allocates none.
+  /// While the result lives, `free_some` is called in the allocating thread before an allocation is refused. It frees tensors and allocates
+  /// none.
   [[nodiscard]] std::shared_ptr<void> when_short(std::function<void()> free_some) { return shortage_.when_short(std::move(free_some)); }
   /// Size of the last allocation that failed, because of the cap or because the machine has no memory left; 0: none.
   [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
@@ -73,8 +73,8 @@ class MemoryAccount {
 };
 
 /// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread.
-/// Large free blocks are cached per account instead of returned to the kernel: page faults would cost a fifth of a step. With what is in
-/// use they are at most the cap, and at most a fifth more than the peak. Sets mallopt, too.
+/// Large free blocks are cached per account instead of returned to the kernel: page faults would cost a fifth of a step. Cached blocks and
+/// those in use together are at most the cap or, without a cap, a fifth more than the peak. Sets mallopt, too.
 /// Process-wide: call it first thing in main, before any tensor exists. Further calls do nothing.
 void install_cpu_accounting();
 [[nodiscard]] bool cpu_accounting_installed();

@@ -6,13 +6,13 @@
 
 namespace mptune::profiler {
 
-/// The account that a stream's memory is charged to; null: none.
+/// Returns the account that a stream's memory is charged to; null: none.
 [[nodiscard]] CudaAccount* account_of(c10::DeviceIndex gpu, cudaStream_t stream);
-/// The account of the calling thread's stream of a GPU.
+/// Returns the account of the calling thread's stream of a GPU.
 [[nodiscard]] CudaAccount* current_account(c10::DeviceIndex gpu);
 
-/// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called, and what an account's MemoryShortage can
-/// free is freed before any allocation fails. Process-wide; further calls do nothing.
+/// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called, and before any allocation fails, the
+/// memory that the account's MemoryShortage can free is freed. Process-wide; further calls do nothing.
 void watch_allocations();
 
 }  // namespace mptune::profiler

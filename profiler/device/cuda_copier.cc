@@ -46,7 +46,7 @@ class DirectCopier final : public Copier {
  public:
   static constexpr int kHost = -1;
 
-  /// `gpu`: of the destination.
+  /// `gpu` is the destination's.
   DirectCopier(std::shared_ptr<CudaLanes> lanes, const CUDAStream& stream, int gpu, const std::shared_ptr<Device>& destination)
       : lanes_(std::move(lanes)), stream_(stream), gpu_(gpu), destinations_(destination) {}
   ~DirectCopier() override { wait_at_end(stream_); }

@@ -6,10 +6,10 @@
 
 namespace mptune::profiler {
 
-/// True if `gpu` can access the memory of `other` (peer access), which is then enabled.
+/// True if `gpu` can access the memory of `other` (peer access). Enables that access.
 [[nodiscard]] bool gpus_reach(int gpu, int other);
 
-/// make_copier for copies from, to or between GPUs and parts of GPUs.
+/// Does what make_copier() does for copies from, to or between GPUs and parts of GPUs.
 [[nodiscard]] std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                        bool staged);
 

@@ -43,8 +43,8 @@ class CudaStamp final : public Stamp {
   CudaEvents::Lent event_;
 };
 
-/// LibTorch's allocator takes memory in pieces of 2 MiB for small tensors and of 20 MiB for larger ones, of which those of another stream
-/// can use nothing: each of the three lanes leaves up to one of both unused.
+/// LibTorch's allocator takes memory in pieces of 2 MiB for small tensors and of 20 MiB for larger ones; another stream can't use any of
+/// it: each of the three lanes leaves up to one piece of both sizes unused.
 constexpr std::int64_t kUnusedBytes = std::int64_t{3 * 22} << 20;
 
 class CudaDevice final : public Device {

@@ -10,7 +10,7 @@ namespace mptune::profiler {
 /// Makes a GPU or a part of one. Throws Error (environment) if it is not available.
 [[nodiscard]] std::shared_ptr<Device> make_cuda_device(const DeviceSpec& spec);
 
-/// The lanes of a device of make_cuda_device; null for other devices.
+/// Returns the lanes of a device of make_cuda_device; null for other devices.
 [[nodiscard]] std::shared_ptr<CudaLanes> cuda_lanes_of(const Device& device);
 
 }  // namespace mptune::profiler

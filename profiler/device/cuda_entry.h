@@ -32,10 +32,10 @@ struct GpuLibrary {
                                          bool staged) = nullptr;
   /// True if `gpu` can access the memory of `other` (peer access).
   bool (*reaches)(int gpu, int other) = nullptr;
-  /// Launches a kernel on the calling thread's current stream of that GPU. The code is compiled at its first launch, for some tenths of a
-  /// second. Returns why the kernel can't be made, "" if it was launched. Throws c10::Error if a launch fails. Thread-safe.
+  /// Launches a kernel on the calling thread's current stream of that GPU. The code is compiled at its first launch, which takes some
+  /// tenths of a second. Returns why the kernel can't be made, "" if it was launched. Throws c10::Error if a launch fails. Thread-safe.
   std::string (*launch)(const GpuLaunch& launch) = nullptr;
-  /// Connects GPUs of several processes. Lives as long as the library.
+  /// Returns the connector of GPUs of several processes. It lives as long as the library.
   const GpuConnector& (*connector)() = nullptr;
 };
 

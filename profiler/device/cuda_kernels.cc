@@ -15,8 +15,8 @@
 #include "profiler/base/error.h"
 #include "profiler/device/gpu_compiler.h"
 
-// Not by LibTorch's jiterator (CompileAndLaunchKernel): its results have the type of its inputs, so a mask of hashed integers would take a
-// second kernel and tensors of indices, and its cache may not be used by several threads.
+// LibTorch's jiterator (CompileAndLaunchKernel) is not used: its results have the type of its inputs, so a mask of hashed integers would
+// take a second kernel and tensors of indices, and its cache may not be used by several threads.
 
 namespace mptune::profiler {
 namespace {
@@ -28,7 +28,7 @@ struct Program {
   std::map<std::string, cudaKernel_t> kernels;
 };
 
-/// LibTorch's own library that needs NVRTC finds it where LibTorch was installed, whatever its version.
+/// Returns LibTorch's own library that needs NVRTC: it finds NVRTC where LibTorch was installed, whatever its version.
 std::string compiler_library() {
   Dl_info found{};
   const auto near = reinterpret_cast<const void*>(&c10::cuda::device_count);
@@ -36,7 +36,7 @@ std::string compiler_library() {
   return (std::filesystem::path(known ? found.dli_fname : "").parent_path() / "libcaffe2_nvrtc.so").string();
 }
 
-/// "" if the runtime did what was asked.
+/// Returns what went wrong, "" if the runtime did what was asked.
 std::string problem_of(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();
@@ -62,7 +62,7 @@ int capability_of(int gpu) {
   return 10 * major + minor;
 }
 
-/// The kernel, or why there is none. It works on all GPUs of its compute capability and in their green contexts.
+/// Returns the kernel, or why there is none. It works on all GPUs of its compute capability and in their green contexts.
 std::pair<cudaKernel_t, std::string> find_kernel(const GpuLaunch& launch) {
   static std::mutex mutex;
   static auto& programs = *new std::map<std::pair<const char*, int>, Program>;

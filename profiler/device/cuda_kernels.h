@@ -6,7 +6,7 @@
 
 namespace mptune::profiler {
 
-/// GpuLibrary::launch.
+/// Implements GpuLibrary::launch.
 [[nodiscard]] std::string launch_kernel(const GpuLaunch& launch);
 
 }  // namespace mptune::profiler

@@ -25,8 +25,8 @@ struct CudaLanes {
   [[nodiscard]] c10::Device device() const { return {c10::DeviceType::CUDA, compute.device_index()}; }
 };
 
-/// Lanes for one device: those of an earlier device of this name that is gone (with the memory that LibTorch caches for their streams),
-/// else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device is not available.
+/// Returns the lanes for one device: those of an earlier device of this name that is gone (with the memory that LibTorch caches for their
+/// streams), else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device is not available.
 [[nodiscard]] std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec);
 
 }  // namespace mptune::profiler

@@ -22,7 +22,7 @@ Accounts& accounts() {
   return all;
 }
 
-/// Called under the allocator's lock, so it takes no lock but that of the accounts.
+/// This is called under the allocator's lock, so it takes no other lock than the one of the accounts.
 void observe(const TraceEntry& entry) {
   const bool taken = entry.action_ == TraceEntry::ALLOC;
   if (!taken && entry.action_ != TraceEntry::FREE_COMPLETED) return;

@@ -30,11 +30,11 @@ class CudaAccount {
   void charge(std::int64_t bytes);
   void release(std::int64_t bytes) { current_ -= bytes; }
   void refused(std::int64_t bytes) { refused_ = bytes; }
-  /// Is asked before an allocation is refused, for lack of memory or because of the cap.
+  /// The memory shortage that is asked to free memory before an allocation is refused, for lack of memory or because of the cap.
   [[nodiscard]] MemoryShortage& shortage() { return shortage_; }
-  /// True if `bytes` more stay within the cap.
+  /// True if an allocation of `bytes` more stays within the cap.
   [[nodiscard]] bool is_within_cap(std::int64_t bytes) const;
-  /// Throws c10::OutOfMemoryError if `bytes` more would exceed the cap.
+  /// Throws c10::OutOfMemoryError if an allocation of `bytes` more would exceed the cap.
   void require(std::int64_t bytes);
 
  private:

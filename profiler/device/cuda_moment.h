@@ -14,8 +14,8 @@ namespace mptune::profiler {
 
 using CudaEvents = Pool<c10::cuda::CUDAEvent>;
 
-/// An event at the end of all work that the stream was given so far. Making one takes the driver's lock, so that they are used again:
-/// every action of a step needs some. `kFlags`: cudaEventDefault for events that measure times.
+/// An event at the end of all work that the stream was given so far. Making an event takes the driver's lock, and every action of a step
+/// needs some, so events are reused. `kFlags`: cudaEventDefault for events that measure times.
 template <unsigned int kFlags>
 [[nodiscard]] CudaEvents::Lent recorded_event(const c10::cuda::CUDAStream& stream) {
   // One pool per GPU, never destroyed: moments may outlive static objects.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kUseWhole = "use whole GPUs (cuda:N), or a driver of CUDA 13 on a GPU of compute capability 7.5 or newer";
 
-/// A function of the driver, in the version of the headers. The driver is not linked: a linked program would not start without it.
+/// Returns a function of the driver, in the version of the headers. The driver is not linked: a linked program would not start without it.
 template <typename Function>
 Function* driver_function(Function*, const char* name, const std::string& device) {
   void* found = nullptr;

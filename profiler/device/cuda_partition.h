@@ -14,10 +14,10 @@ struct GpuPart {
   std::array<cudaStream_t, 3> streams{};
 };
 
-/// Makes non-blocking streams on the GPU of `spec`, for a part in a green context. Streams, contexts and divisions of the GPU live until
-/// the process ends. Parts of two divisions, such as a half and a third, share multiprocessors: whoever makes both uses one after the
-/// other. Requires: the calling thread's current context is the primary context of that GPU; it stays current. Thread-safe. Throws Error
-/// (environment): a driver without green contexts, a GPU with too few multiprocessors.
+/// Makes non-blocking streams on the GPU of `spec`; those for a part are in a green context. Streams, contexts and divisions of the GPU
+/// live until the process ends. Parts of two divisions, such as a half and a third, share multiprocessors: whoever makes both must use one
+/// at a time. Requires: the calling thread's current context is the primary context of that GPU; it stays current. Thread-safe. Throws
+/// Error (environment) if the driver has no green contexts or the GPU has too few multiprocessors.
 [[nodiscard]] GpuPart make_gpu_part(const DeviceSpec& spec);
 
 }  // namespace mptune::profiler

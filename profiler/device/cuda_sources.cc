@@ -14,7 +14,7 @@ at::Tensor CudaSources::packed(const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return reading_.emplace_back(tensor.contiguous());
   const c10::cuda::CUDAStreamGuard guard(stream_);
   tensor.record_stream(stream_);
-  // LibTorch's allocator knows its own memory alone: a communication buffer that is sent on is held here.
+  // LibTorch's allocator knows its own memory only, so a communication buffer that is sent on is held here.
   if (tensor.storage().data_ptr().get_deleter() != c10::cuda::CUDACachingAllocator::get()->raw_deleter()) reading_.push_back(tensor);
   return tensor.contiguous();
 }

@@ -14,7 +14,7 @@ class CudaSources {
  public:
   explicit CudaSources(const c10::cuda::CUDAStream& stream) : stream_(stream) {}
 
-  /// The tensor, contiguous, for the stream to read.
+  /// Returns the tensor, contiguous, for the stream to read.
   [[nodiscard]] at::Tensor packed(const at::Tensor& tensor);
   /// Call after all tensors of packed() were passed to the stream.
   void handed_over();

@@ -12,7 +12,7 @@ namespace mptune::profiler {
 
 namespace {
 
-/// Threads of OpenMP that all workers of this process may keep, beside their own.
+/// OpenMP threads that all workers of this process may keep, beside their own.
 std::atomic<int> parallel_threads{0};
 
 std::string& own_device() {
@@ -32,7 +32,7 @@ std::string first_gpu_error(const c10::AcceleratorError& error) {
   const std::lock_guard lock(mutex);
   if (!first.empty()) return first;
   first = error.msg().substr(0, error.msg().find('\n'));
-  // LibTorch's own threads of a GPU have it as their current device.
+  // LibTorch's own threads for a GPU have that GPU as their current device.
   first += " on " + (own_device().empty() ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice().str() : own_device());
   for (const std::string& context : error.context()) first += ", noticed " + context;
   return first;

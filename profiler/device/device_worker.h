@@ -15,17 +15,17 @@
 
 namespace mptune::profiler {
 
-/// The first error of a GPU in this process, in one line: with the device and the layer in which it was noticed, as far as the thread that
-/// asks first knows them. Kernels run later than they are launched, and what follows the first error fails as well. Thread-safe.
+/// Returns the first error of a GPU in this process, in one line, with the device and the layer in which it was noticed, as far as the
+/// first calling thread knows them. Kernels run later than they are launched, and what follows the first error fails as well. Thread-safe.
 [[nodiscard]] std::string first_gpu_error(const c10::AcceleratorError& error);
 
 /// The compute thread of a device, owned and joined by this object. Runs one job at a time.
-/// post() and wait() are called by one owner thread. On a device with several cores, post() ends the threads that the owner's parallel
-/// regions left behind: GNU's OpenMP would count them as busy, and the device's own ones would sleep between parallel regions.
+/// post() and wait() are called by one owner thread. On a device with several cores, post() ends the idle threads of the owner's parallel
+/// regions: GNU's OpenMP would count them as busy, and the device's own threads would sleep between parallel regions.
 class DeviceWorker {
  public:
-  /// Starts the thread and binds it to the device. Throws what binding throws. `spin`: how long it and its owner keep their cores while
-  /// they wait for each other (see Doorbell).
+  /// Starts the thread and binds it to the device. Throws what binding throws. `spin`: how long the thread and its owner keep their cores
+  /// while they wait for each other (see Doorbell).
   explicit DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin = {});
   ~DeviceWorker();
   DeviceWorker(const DeviceWorker&) = delete;
@@ -33,7 +33,7 @@ class DeviceWorker {
 
   [[nodiscard]] Device& device() { return *device_; }
 
-  /// From the next job on, jobs use so many intra-op threads, at most one per core of the device, instead of one per core. Blocks.
+  /// From the next job on, jobs use `count` intra-op threads, at most one per core of the device, instead of one per core. Blocks.
   /// Requires: no job is running.
   void use_threads(int count);
 

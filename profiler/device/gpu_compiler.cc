@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kInstall = "install NVRTC of LibTorch's CUDA version (the package nvidia-cuda-nvrtc)";
 
-/// A text of the compiler's, without the 0 at its end.
+/// Reads one of the compiler's texts, without the 0 at its end.
 template <class Size, class Read>
 std::string text_of(void* program, const Size& size_of, const Read& read) {
   std::size_t size = 0;

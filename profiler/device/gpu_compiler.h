@@ -15,8 +15,8 @@ class GpuCompiler {
     std::string machine_code;  ///< a cubin
     std::string messages;
   };
-  /// Compiles C++17 code, in which functions are the GPU's unless they say otherwise, for GPUs of one compute capability (90: 9.0).
-  /// Throws Error (environment) with the compiler's messages.
+  /// Compiles C++17 code for GPUs of one compute capability (90: 9.0). Functions are device functions unless they say otherwise. Throws
+  /// Error (environment) with the compiler's messages.
   [[nodiscard]] Compiled compile(const char* code, int capability, const std::vector<const char*>& options = {}) const;
 
  private:

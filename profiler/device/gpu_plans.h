@@ -12,7 +12,8 @@ struct SmResource {
   int multiple = 1;  ///< the size of a part is a multiple of this
 };
 
-/// Multiprocessors in each of `parts` equal parts, as many as possible; some may be left over. 0: the GPU can't be divided into so many.
+/// Returns the multiprocessors in each of `parts` equal parts, as many as possible; some may be left over. 0: it can't be divided into
+/// `parts`.
 [[nodiscard]] int sms_per_part(const SmResource& all, int parts);
 
 /// A piece of a copy through host memory, with the index of the buffer that it uses.

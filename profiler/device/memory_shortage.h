@@ -7,7 +7,7 @@
 
 namespace mptune {
 
-/// Who frees memory of a device before it refuses an allocation. Thread-safe.
+/// The functions that free memory of a device before it refuses an allocation. Thread-safe.
 class MemoryShortage {
  public:
   /// While the result lives, ask() calls `free_some`, which frees tensors and allocates none.
@@ -19,7 +19,7 @@ class MemoryShortage {
     return asker;
   }
 
-  /// Calls all, in the thread that allocates. False if there is nobody to ask.
+  /// Calls all functions in the thread that allocates. Returns false if there is none.
   bool ask() {
     std::vector<std::shared_ptr<std::function<void()>>> asked;
     {

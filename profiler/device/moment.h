@@ -9,11 +9,11 @@ class Moment {
  public:
   virtual ~Moment() = default;
   [[nodiscard]] virtual bool reached() const = 0;
-  /// Blocks the calling thread until it is reached. Throws c10::Error if the device has failed.
+  /// Blocks the calling thread until the moment is reached. Throws c10::Error if the device has failed.
   virtual void wait() const = 0;
 };
 
-/// Null: a moment that has been reached. Work on CPU is done when its call returns.
+/// A moment; null stands for one that has been reached. Work on CPU is done when its call returns.
 using MomentPtr = std::shared_ptr<const Moment>;
 
 [[nodiscard]] inline bool reached(const MomentPtr& moment) {

@@ -37,8 +37,8 @@ IdleStreams& idle_streams() {
   return all;
 }
 
-// A stream of its own for each: one that waits for a member holds up none that waits for another. Before computing: what others wait for
-// comes first.
+// Each communicator gets a stream of its own, so that one that waits for a member holds up none that waits for another. The stream has
+// priority over computing: other members wait for what it sends.
 CUDAStream take_stream(c10::DeviceIndex gpu) {
   {
     const std::lock_guard lock(idle_streams().mutex);
@@ -79,7 +79,7 @@ std::string in_hex(const char (&bytes)[kCount]) {
   return text;
 }
 
-/// A tensor's memory: NCCL has not all types.
+/// Views a tensor's memory as bytes, since NCCL does not have all types.
 at::Tensor bytes_of(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())}, tensor.options().dtype(at::kByte));
 }

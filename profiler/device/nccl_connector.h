@@ -4,7 +4,7 @@
 
 namespace mptune::profiler {
 
-/// GpuLibrary::connector.
+/// Implements GpuLibrary::connector.
 [[nodiscard]] const GpuConnector& make_nccl_connector();
 
 }  // namespace mptune::profiler

@@ -7,7 +7,7 @@
 
 namespace mptune::profiler {
 
-/// Lends objects that are dear to make, and lends them again when they come back. Thread-safe. Outlives what it has lent.
+/// Lends objects that are expensive to make, and lends them again when they come back. Thread-safe. Must outlive what it has lent.
 template <class Object>
 class Pool {
  public:
@@ -17,7 +17,7 @@ class Pool {
   };
   using Lent = std::unique_ptr<Object, GiveBack>;
 
-  /// One that has come back, as it was left, else a new one made of `arguments`.
+  /// Returns an object that has come back, as it was left, or a new one made of `arguments`.
   template <class... Arguments>
   [[nodiscard]] Lent take(Arguments&&... arguments) {
     std::unique_ptr<Object> taken = take_idle();

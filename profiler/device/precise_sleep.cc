@@ -8,8 +8,8 @@ namespace mptune::profiler {
 
 namespace {
 
-// After a long sleep a processor wakes up late, on a virtual machine by up to half a millisecond. After a short nap it is a few
-// microseconds.
+// A processor wakes up late after a long sleep, on a virtual machine by up to half a millisecond. After a short nap it is a few
+// microseconds late.
 constexpr auto kLongSleepLateness = std::chrono::microseconds(500);
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr auto kNapLateness = std::chrono::microseconds(80);

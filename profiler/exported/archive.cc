@@ -139,7 +139,7 @@ class ArchiveReader {
     return next == samples.size();
   }
 
-  /// Sizes as numbers: a stored tensor has no symbolic sizes.
+  /// Returns sizes as numbers: a stored tensor has no symbolic sizes.
   std::vector<std::int64_t> numbers(const std::string& name, const std::vector<SymbolicSize>& sizes) const {
     std::vector<std::int64_t> numbers;
     for (const SymbolicSize& size : sizes) {

@@ -26,8 +26,8 @@ struct ExportedArchive {
 /// True if the file is an archive of torch.export.save, of any version.
 [[nodiscard]] bool is_exported_archive(const std::string& path);
 
-/// Throws Error with a remedy: missing, truncated, another kind of archive (TorchScript, torch.save, AOTInductor, an older layout), several
-/// models, records missing or shorter than their tensors, a damaged reference.
+/// Throws Error with a remedy if the file is missing, truncated or another kind of archive (TorchScript, torch.save, AOTInductor, an older
+/// layout), has several models, records that are missing or shorter than their tensors, or a damaged reference.
 [[nodiscard]] ExportedArchive read_exported_archive(const std::string& path);
 
 }  // namespace mptune::profiler

@@ -29,7 +29,7 @@ at::Layout layout_of(int code) {
   return at::kStrided;
 }
 
-// A Python number among tensors: type promotion treats it as a number.
+// Wraps a Python number among tensors: type promotion treats it as a number.
 at::Tensor wrapped_number(const c10::IValue& number) {
   at::Tensor tensor = at::scalar_to_tensor(number.toScalar());
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);

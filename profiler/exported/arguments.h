@@ -21,14 +21,14 @@ class BoundArgument {
   [[nodiscard]] static BoundArgument bind(const ProgramArgument& argument, const c10::TypePtr& type);
   /// Binds without conversion, for operators without a schema.
   [[nodiscard]] static BoundArgument bind(const ProgramArgument& argument);
-  /// A parameter's default.
+  /// Binds a parameter's default.
   [[nodiscard]] static BoundArgument constant(c10::IValue value);
-  /// A device parameter without argument: factories create tensors on the run's device.
+  /// Binds a device parameter without argument: factories create tensors on the run's device.
   [[nodiscard]] static BoundArgument device();
 
-  /// The value to push; `device` is the run's.
+  /// Returns the value to push; `device` is the run's device.
   [[nodiscard]] c10::IValue value(const ProgramValues& values, at::Device device) const;
-  /// Indices of values that the argument reads.
+  /// Returns the indices of values that the argument reads.
   [[nodiscard]] const std::vector<int>& reads() const { return reads_; }
 
  private:
@@ -47,7 +47,7 @@ class BoundArgument {
   friend class ArgumentBinder;
 };
 
-/// LibTorch's type for the file's code (7: float32). Throws std::invalid_argument for an unknown code.
+/// Returns LibTorch's type for the file's code (7: float32). Throws std::invalid_argument for an unknown code.
 [[nodiscard]] at::ScalarType scalar_type_of(int code);
 
 }  // namespace mptune::profiler

@@ -19,7 +19,7 @@ constexpr std::int64_t kOutputBytesDivisor = 4;
 constexpr std::size_t kMostOperators = 32;
 constexpr std::int64_t kMostCutBytes = std::int64_t{1} << 56;
 
-/// Number of nodes in the regions that a node runs.
+/// Returns the number of nodes in the regions that a node runs.
 std::int64_t inner_nodes(const ProgramGraph& graph, const ProgramNode& node) {
   std::int64_t count = 0;
   for (const NamedArgument& input : node.inputs)
@@ -112,7 +112,7 @@ bool ProgramCuts::can_recompute(int node) const {
          std::all_of(makes.begin(), makes.end(), [&](int made) { return role_[as_index(made)] == Role::carried && !written(made); });
 }
 
-/// The slice that recomputes what `node` makes. Stops when it has more than kMostOperators nodes.
+/// Returns the slice that recomputes what `node` makes. Stops when it has more than kMostOperators nodes.
 ProgramCuts::Slice ProgramCuts::slice_of(int node) const {
   Slice slice;
   std::set<int> seen{node}, sources, numbers;
@@ -210,7 +210,7 @@ void ProgramCuts::forbid_unknown(CutPosition& cut) const {
   }
 }
 
-/// Forbids the cut if memory that crosses it is written behind it.
+/// Forbids the cut if memory that crosses it is written after it.
 void ProgramCuts::forbid_shared(int position, CutPosition& cut) const {
   std::map<int, int> memories;  // number of carried values per memory
   for (const int value : cut.carried) {

@@ -10,7 +10,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// Value of an argument or its default; nullopt if a node computes it.
+/// Returns the value of an argument or its default; nullopt if a node computes it.
 std::optional<double> number_of(const c10::FunctionSchema& schema, const ProgramNode& node, const char* name) {
   for (const NamedArgument& input : node.inputs) {
     if (input.name != name) continue;
@@ -37,7 +37,7 @@ bool any_of(const std::string& name, std::initializer_list<std::string_view> nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Value that defines the sample axis of the numbers: the query of attention, else the tensor that is filled. -1: none.
+/// Returns the value that defines the sample axis of the numbers: the query of attention, else the tensor that is filled. -1: none.
 int drawn_value(const ProgramNode& node, bool attention) {
   int found = -1;
   const auto take_first = [&](int value) { found = found < 0 ? value : found; };

@@ -18,7 +18,7 @@ struct NodeDraws {
   std::string refused;  ///< why they would depend on the partition ("... can't be drawn sample by sample"), "" if they do not
 };
 
-/// Uses the operator's tag, and arguments that switch randomness off (train=False, probability 0).
+/// Finds what a node draws, from the operator's tag and arguments that switch randomness off (train=False, probability 0).
 /// `axes`: sample_axes of the node's graph. Requires: `node` calls `operation`.
 [[nodiscard]] NodeDraws draws_of(const c10::OperatorHandle& operation, const ProgramNode& node,
                                  const std::vector<std::optional<SampleAxis>>& axes);

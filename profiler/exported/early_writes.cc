@@ -24,7 +24,7 @@ std::set<int> buffers_of(const ExportedProgram& program) {
   return buffers;
 }
 
-/// Whether `node` has to come before a copy with these reads, which include the buffer that it writes to.
+/// True if `node` has to come before a copy with these reads, which include the buffer that the copy writes to.
 bool comes_before(const ExportedGraph& graph, int node, const std::vector<int>& copied, int buffer) {
   const auto is_buffer = [&](int value) { return graph.memory_of(value) == buffer; };
   const auto is_copied = [&](int value) { return std::ranges::find(copied, value) != copied.end(); };
@@ -35,7 +35,7 @@ bool comes_before(const ExportedGraph& graph, int node, const std::vector<int>& 
          std::ranges::any_of(graph.writes(node), shares_copied);
 }
 
-/// The number of nodes that stay before the copy.
+/// Returns the number of nodes that stay before the copy.
 int earliest_place(const ExportedGraph& graph, int copy, const std::set<int>& buffers) {
   const std::vector<int>& written = graph.writes(copy);
   if (written.size() != 1 || !buffers.contains(written.front())) return copy;
@@ -50,7 +50,7 @@ int earliest_place(const ExportedGraph& graph, int copy, const std::set<int>& bu
 ExportedProgram with_early_writes(ExportedProgram program, const std::string& where) {
   std::vector<ProgramNode>& nodes = program.graph.nodes;
   if (std::ranges::none_of(nodes, is_copy)) return program;
-  // By place and by number: a copy comes behind the nodes that stay before it, and in front of the one that stood there.
+  // Ordered by place and by number: a copy comes after the nodes that stay before it, and before the node that stood there.
   std::vector<std::pair<int, int>> order;
   {
     const ExportedGraph graph(program, where);

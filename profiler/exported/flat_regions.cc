@@ -43,7 +43,7 @@ std::vector<int> values_of(const std::vector<ProgramArgument>& arguments) {
   return values;
 }
 
-/// The argument as a value; -1 for all else.
+/// Returns the argument as a value; -1 for everything else.
 int value_of(const ProgramArgument& argument) {
   const auto* value = std::get_if<ProgramValue>(&argument);
   return value == nullptr ? -1 : value->index;
@@ -69,7 +69,7 @@ class Flattened {
   }
 
  private:
-  /// False where the node is no such region.
+  /// Puts a region's nodes in place of `node`. Returns false if the node is not a region of this kind.
   bool put_region(const ProgramNode& node) {
     if (node.target != "torch.ops.higher_order.wrap_with_set_grad_enabled" || node.inputs.size() < kArguments) return false;
     const auto* enabled = std::get_if<bool>(&node.inputs[0].argument);
@@ -90,7 +90,7 @@ class Flattened {
     return true;
   }
 
-  /// By value of the region the value that it becomes here; nothing where it can't be said.
+  /// Returns, for each value of the region, the value that it becomes here; nullopt if that is not known.
   std::optional<std::vector<int>> places_of(const ProgramNode& node, const ProgramGraph& region) {
     if (node.inputs.size() - kArguments != region.inputs.size()) return std::nullopt;
     std::vector<int> places(region.values.size(), -1);

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kOperators = "torch.ops.";
 constexpr const char* kHigherOrder = "torch.ops.higher_order.";
 
-/// "torch.ops.aten.add.Tensor" is "aten::add" and "Tensor"; "default" stands for no overload.
+/// Returns "aten::add" and "Tensor" for "torch.ops.aten.add.Tensor"; "default" stands for no overload.
 c10::OperatorName operator_name(const std::string& target) {
   const std::string name = target.substr(std::string_view(kOperators).size());
   const std::size_t space = name.find('.'), overload = name.rfind('.');
@@ -37,7 +37,7 @@ std::string short_name(const std::string& target) {
   return target.starts_with(kOperators) ? target.substr(std::string_view(kOperators).size()) : target;
 }
 
-// Operators that return a view for some layouts, types or arguments, although their schema does not say so.
+// True for operators that return a view for some layouts, types or arguments, although their schema does not say so.
 bool may_return_its_input(const std::string& name) {
   static constexpr std::string_view names[] = {
       "aten::reshape",       "aten::reshape_as",  "aten::contiguous",    "aten::flatten",         "aten::to",
@@ -319,8 +319,9 @@ void ExportedGraph::find_memory() {
   for (int value = 0; value < values(); ++value) memory_[as_index(value)] = root(value);
 }
 
-/// Another kernel than that of the export may leave a tensor in another order in memory (attention with a mask does, without gradients):
-/// view() then refuses what reshape() copies. Where nobody writes to the memory, the two compute the same.
+/// Lets view() copy as reshape() does. Another kernel than the one of the export may leave a tensor in another order in memory (attention
+/// with a mask does, without gradients): view() then refuses what reshape() copies. If nobody writes to the memory, the two compute the
+/// same.
 void ExportedGraph::relax_views() {
   std::set<int> written;
   for (const Node& node : nodes_)

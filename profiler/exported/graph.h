@@ -55,29 +55,29 @@ class ExportedGraph {
   /// Runs all nodes on `inputs` and returns the graph's outputs.
   [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
 
-  /// Values that a node reads and computes.
+  /// Returns the values that a node reads. makes() returns those that it computes.
   [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[as_index(node)].reads; }
   [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[as_index(node)].makes; }
-  /// True if it adds one term to the gradient of each tensor that it reads once, and does not return such a tensor itself.
+  /// True if the node adds one term to the gradient of each tensor that it reads once, and does not return one of these tensors itself.
   [[nodiscard]] bool adds_one_term(int node) const;
-  /// Values that it writes to in place.
+  /// Returns the values that the node writes to in place.
   [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[as_index(node)].writes; }
-  /// Pairs of a value that it computes and one that it reads which may share memory; includes those of regions.
+  /// Returns pairs of a value that the node computes and one that it reads which may share memory; includes those of regions.
   [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[as_index(node)].aliases; }
-  /// The first value that may share this value's memory; the value itself if none does.
+  /// Returns the first value that may share this value's memory; the value itself if none does.
   [[nodiscard]] int memory_of(int value) const { return memory_[as_index(value)]; }
-  /// True if it draws random numbers, or a region of it does.
+  /// True if the node draws random numbers, or a region of it does.
   [[nodiscard]] bool random(int node) const { return nodes_[as_index(node)].draws.random; }
   /// Throws Error for the first node (including regions) whose random numbers would depend on the partition.
   void check_draws() const;
-  /// Index of the running mean if the node is a batch norm in training; else -1.
+  /// Returns the index of the running mean if the node is a batch norm in training; else -1.
   [[nodiscard]] int running_mean(int node) const { return nodes_[as_index(node)].running_mean; }
   [[nodiscard]] int running_variance(int node) const { return nodes_[as_index(node)].running_variance; }
-  /// Momentum of a batch norm in training.
+  /// Returns the momentum of a batch norm in training.
   [[nodiscard]] double momentum(int node) const { return nodes_[as_index(node)].momentum; }
-  /// Index of the batch counter that the node increments; else -1.
+  /// Returns the index of the batch counter that the node increments; else -1.
   [[nodiscard]] int batch_counter(int node) const { return nodes_[as_index(node)].batch_counter; }
-  /// "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
+  /// Returns a text such as "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
   [[nodiscard]] std::string describe(int node) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// "torch.ops.aten.to.dtype" is "to".
+/// Returns "to" for "torch.ops.aten.to.dtype".
 std::string_view operator_of(const ProgramNode& node) {
   constexpr std::string_view kPrefix = "torch.ops.aten.";
   std::string_view name = node.target;
@@ -19,7 +19,7 @@ std::string_view operator_of(const ProgramNode& node) {
   return name.substr(0, name.find('.'));
 }
 
-/// Returns numbers of its first argument, and others only where a loss ignores them (padding by -100).
+/// True for operators that return numbers of their first argument, and others only where a loss ignores them (padding by -100).
 bool hands_on(std::string_view name) {
   static constexpr std::array kNames = {"alias",   "clone",   "constant_pad_nd", "contiguous", "detach", "expand",    "flatten",
                                         "pad",     "permute", "reshape",         "select",     "slice",  "squeeze",   "t",
@@ -34,7 +34,7 @@ bool is_value(const ProgramNode& node, std::size_t argument, const std::set<int>
   return value != nullptr && values.contains(value->index);
 }
 
-/// Size of a dimension of a node's argument; 0 where it is not fixed.
+/// Returns the size of a dimension of a node's argument; 0 if it is not fixed.
 std::int64_t size_of(const ExportedProgram& program, const ProgramNode& node, std::size_t argument, std::int64_t dimension) {
   const auto* value = argument < node.inputs.size() ? std::get_if<ProgramValue>(&node.inputs[argument].argument) : nullptr;
   if (value == nullptr) return 0;
@@ -50,14 +50,14 @@ std::int64_t number_of(const ProgramNode& node, std::size_t argument) {
   return number == nullptr ? 0 : *number;
 }
 
-/// Classes of the second argument, whose first holds a number per class: (classes) or (samples, classes, ...).
+/// Returns the classes of the second argument, whose first argument holds a number per class: (classes) or (samples, classes, ...).
 std::int64_t classes_of_loss(const ExportedProgram& program, const ProgramNode& node) {
   const auto* value = std::get_if<ProgramValue>(&node.inputs[0].argument);
   const auto& about = value == nullptr ? std::optional<TensorDescription>() : program.graph.values[as_index(value->index)].tensor;
   return about ? size_of(program, node, 0, about->sizes.size() == 1 ? 0 : 1) : 0;
 }
 
-/// 0 where the node says nothing about them.
+/// Returns the classes of `values` in a node; 0 if the node says nothing about them.
 std::int64_t classes_in(const ExportedProgram& program, const ProgramNode& node, const std::set<int>& values) {
   const std::string_view name = operator_of(node);
   if (name == "one_hot") return is_value(node, 0, values) ? std::max<std::int64_t>(0, number_of(node, 1)) : 0;

@@ -6,8 +6,8 @@
 
 namespace mptune::profiler {
 
-/// How many different values an integer input may have, from 0 on: the rows of the tables that it indexes, the classes of the losses whose
-/// target it is; the smallest of them. It is followed through views, slices and conversions. 0: unknown.
+/// Returns how many different values an integer input may have, from 0 on: the least of the rows of the tables that it indexes and the
+/// classes of the losses whose target it is. The input is followed through views, slices and conversions. 0: unknown.
 [[nodiscard]] std::int64_t classes_of_input(const ExportedProgram& program, int value);
 
 }  // namespace mptune::profiler

@@ -33,7 +33,7 @@ struct Norm {
   std::optional<double> momentum;  ///< nullopt: the mean over all batches
 };
 
-/// Name of a tensor: the first one if the program reads a parameter under several names.
+/// Returns the name of a tensor: the first one if the program reads a parameter under several names.
 const std::string& first_name(const LayerShape& shape, const std::map<std::string, at::Tensor>& tensors, const std::string& name) {
   const ExportedProgram& program = shape.bound->program;
   const at::Tensor& tensor = tensors.at(name);
@@ -140,7 +140,7 @@ class ExportedLayer final : public Layer {
   };
 
   /// Lets in-place operators write to copies of the state, so that the graphs of other micro-batches keep what they saved. A recomputation
-  /// begins with the state that the forward of its micro-batch found.
+  /// begins with the state that its micro-batch's forward found.
   void bind_written(const RunContext& context) {
     if (shape_->written.empty()) return;
     const auto found = context.evaluating ? decltype(found_)::node_type() : found_.extract(context.microbatch);

@@ -16,7 +16,7 @@
 
 namespace mptune::profiler {
 
-/// A bound program, immutable and shared by its layers and their clones. Its nodes are those of the file in another order and more of them
+/// A bound program, immutable and shared by its layers and their clones. Its nodes are the file's nodes in another order and more of them
 /// (flat_regions.h, early_writes.h).
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
@@ -45,7 +45,7 @@ struct ExportedRange {
   std::shared_ptr<const BoundProgram> program;
   int first = 0, last = 0;
 };
-/// nullopt for layers of other kinds.
+/// Returns the nodes that a layer runs; nullopt for layers of other kinds.
 [[nodiscard]] std::optional<ExportedRange> exported_range(const Layer& layer);
 
 /// Makes one layer of the whole program, with copies of the tensors of `layers`: all layers of a program, in order. Null for other kinds.
@@ -56,7 +56,7 @@ using NodeObserver = std::function<void(int node, const ProgramValues& values)>;
 /// Sets the observer of a layer; null removes it. Requires: an exported layer.
 void observe_nodes(Layer& layer, NodeObserver observer);
 
-/// Inputs and outputs of a layer, as described at make_exported_layer().
+/// Returns the inputs and outputs of a layer, as described at make_exported_layer().
 [[nodiscard]] std::vector<int> exported_layer_inputs(const BoundProgram& program, int first);
 [[nodiscard]] std::vector<int> exported_layer_outputs(const BoundProgram& program, int last);
 

@@ -10,7 +10,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// State that the program writes to: running statistics, averages. Batch counters count as part of their norms.
+/// Returns the state that the program writes to: running statistics, averages. Batch counters count as part of their norms.
 std::set<int> written_state(const BoundProgram& bound) {
   std::set<int> written;
   for (int node = 0; node < bound.graph.nodes(); ++node) {

@@ -6,13 +6,13 @@
 
 namespace mptune::profiler {
 
-/// Most layers of an exported program. Finer cuts gain the less the more there are per stage, and a search takes the longer.
+/// Most layers of an exported program. The more layers a stage has, the less finer cuts gain, and the longer a search takes.
 inline constexpr int kMostExportedLayers = 400;
 
-/// Ends of a program's layers: 0, the cuts between them, the number of nodes.
+/// Returns the ends of a program's layers: 0, the cuts between them, the number of nodes.
 /// Between two products (works_hard) a layer ends at the cheapest allowed cut (ProgramCuts::useful), unless a buffer that the program
-/// writes to is used on both sides. A program with cuts for more than kMostExportedLayers layers loses those with the least work beside
-/// them per byte sent (coarser_cuts). Up to that many layers none is too small: what a boundary adds to its time is microseconds.
+/// writes to is used on both sides. A program with cuts for more than kMostExportedLayers layers loses the cuts with the least work beside
+/// them per byte sent (coarser_cuts). Up to that number, no layer is too small: a boundary adds only microseconds to its time.
 [[nodiscard]] std::vector<int> exported_layer_ends(const BoundProgram& bound);
 
 }  // namespace mptune::profiler

@@ -11,7 +11,7 @@ namespace mptune::profiler {
 
 namespace {
 
-// Numbers that follow from the number of samples alone need no tensor.
+// True if a number needs the sizes of tensors: numbers that follow from the number of samples alone need none.
 bool needs_sizes(const LayerShape& shape) {
   const SymbolValues samples{{shape.bound->cuts.batch_symbol(), 1}};
   return std::ranges::any_of(shape.numbers, [&](int number) {
@@ -20,7 +20,7 @@ bool needs_sizes(const LayerShape& shape) {
   });
 }
 
-// How many operators of the layer read the value; TensorFlow::kSeveral: more than one, or not known.
+// Returns how many operators of the layer read the value; TensorFlow::kSeveral: more than one, or not known.
 int readers_of(const LayerShape& shape, int value) {
   const ExportedGraph& graph = shape.bound->graph;
   int readers = 0;
@@ -31,8 +31,8 @@ int readers_of(const LayerShape& shape, int value) {
   return std::min(readers, TensorFlow::kSeveral);
 }
 
-// The first layer checks all inputs of the program. A layer that reads nothing looks where its first input lies: what it makes lies there
-// too. A value whose memory the layer writes to is no longer the input.
+// Returns the layer's flow. The first layer checks all inputs of the program. A layer that reads nothing looks at the device of its first
+// input, where its own tensors will be. A value whose memory the layer writes to is no longer the input.
 TensorFlow flow_of(const LayerShape& shape, const std::set<int>& written) {
   const bool all = shape.first == 0 || needs_sizes(shape);
   TensorFlow flow;

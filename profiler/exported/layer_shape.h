@@ -27,10 +27,10 @@ struct LayerShape {
   [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[as_index(index)]; }
 };
 
-/// Shape of the layer with nodes [first, last). Requires: cuts that are not forbidden.
+/// Returns the shape of the layer with nodes [first, last). Requires: cuts that are not forbidden.
 [[nodiscard]] LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last);
 
-/// Parameters, buffers and constants that a layer holds. A batch norm's counter belongs to the layer of its running mean.
+/// Returns the parameters, buffers and constants that a layer holds. A batch norm's counter belongs to the layer of its running mean.
 [[nodiscard]] std::set<int> state_of(const LayerShape& shape);
 
 }  // namespace mptune::profiler

@@ -92,7 +92,7 @@ bool brings_its_loss(const BoundProgram& bound) {
   return about && about->sizes.empty();
 }
 
-/// Initialises the weights of a file without weights: small random numbers, the same for the same seed.
+/// Initialises the weights of a file without weights with small random numbers, the same for the same seed.
 void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (auto& [name, tensor] : tensors)
@@ -104,7 +104,7 @@ void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) 
       tensor.fill_(name.ends_with("weight") || name.ends_with("running_var") ? 1 : 0);
 }
 
-/// Warnings about the file, in one line.
+/// Returns warnings about the file, in one line.
 std::vector<std::string> warnings_of(const BoundProgram& bound, bool without_weights) {
   std::vector<std::string> warnings;
   if (without_weights) warnings.emplace_back("the file holds no weights: random initialisation");
@@ -120,7 +120,7 @@ bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
          a.scalar_type() == b.scalar_type();
 }
 
-/// Parameters and saved buffers of the program that no layer holds under these names.
+/// Returns parameters and saved buffers of the program that no layer holds under these names.
 StateExtras extras_of(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors,
                       const std::vector<ModelLayer>& layers) {
   std::vector<NamedTensor> held = parameters_of(layers);
@@ -147,7 +147,7 @@ StateExtras extras_of(const ExportedProgram& program, const std::map<std::string
 
 LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
-  // mptune_export.py exports in training form; where it left its reference, frozen batch norms and dropouts are the user's wish.
+  // mptune_export.py exports in training form; if it left its reference, frozen batch norms and dropouts are the user's wish.
   if (!archive.reference && in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors, seed);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kExportedBatch);

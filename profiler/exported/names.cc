@@ -9,7 +9,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// Common prefix of two module paths: "layer1.0" for "layer1.0.conv1" and "layer1.0.bn1".
+/// Returns the common prefix of two module paths: "layer1.0" for "layer1.0.conv1" and "layer1.0.bn1".
 std::string shared_path(const std::string& a, const std::string& b) {
   std::size_t end = 0;
   for (std::size_t i = 0; i <= a.size() && i <= b.size(); ++i) {
@@ -24,7 +24,7 @@ const ProgramNode& node_at(const ExportedProgram& program, int node) {
   return program.graph.nodes[as_index(node)];
 }
 
-/// Parameters with two or more dimensions: weights of matrix products and convolutions, unlike those of norms.
+/// Returns parameters with two or more dimensions: weights of matrix products and convolutions, unlike those of norms.
 std::set<int> weights_of(const ExportedProgram& program) {
   std::set<int> weights;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace mptune::profiler {
 
-/// Index of a Python operator on numbers ("_operator.mul", "math.trunc", "torch.sym_max"); -1 if unknown.
+/// Returns the index of a Python operator on numbers ("_operator.mul", "math.trunc", "torch.sym_max"); -1 if unknown.
 [[nodiscard]] int symbolic_operator(const std::string& target);
 
 /// Evaluates a symbolic operator with Python's rules for integers, floats and booleans. Throws std::invalid_argument for unsuitable

@@ -32,7 +32,7 @@ bool is_iteration(const JsonField& value) {
   return value.is_object() && value.has("fwd_start") && value.has("fwd_end");
 }
 
-// The number at the end of a key or a file's name: "rank 3", "pp_rank_3", "3".
+// Returns the number at the end of a key or a file's name: "rank 3", "pp_rank_3", "3".
 std::optional<int> number_at_end(const std::string& text) {
   const std::size_t at = text.find_last_not_of("0123456789");
   const auto number = integer(text.substr(at == std::string::npos ? 0 : at + 1));
@@ -60,7 +60,7 @@ class ActionReader {
  public:
   explicit ActionReader(ActionTimes& times) : times_(times) {}
 
-  // One object per rank or per iteration, or the only rank's.
+  // Reads one object per rank or per iteration, or the only rank's object.
   void read(const JsonField& document, int rank, bool is_list) {
     int next = 0;
     if (is_list) return document.each([&](const JsonField& one) { read_rank(one, next++); });
@@ -94,7 +94,7 @@ class ActionReader {
     level.numbers.insert(number_of(key, value));
   }
 
-  // Ranks of iterations, or iterations of ranks: where no key says it, ranks count from 0 and Primus's iterations from 1.
+  // Reads ranks of iterations, or iterations of ranks: if no key says which, ranks count from 0 and Primus's iterations from 1.
   void read_deep(const JsonField& document, const LevelKeys& outer, const LevelKeys& inner) {
     const bool by_number = !outer.ranks && !inner.iterations && !outer.numbers.contains(0) && inner.count_from_0();
     const bool iterations_first = outer.iterations || inner.ranks || by_number;
@@ -142,7 +142,7 @@ class ActionReader {
     }
   }
 
-  // A list with one number per action; empty where the file does not state them.
+  // Reads a list with one number per action; empty if the file does not state them.
   static std::vector<int> stated(const JsonField& value, const std::string& key, std::size_t count, int last) {
     const auto list = value.find(key);
     std::vector<int> numbers = list ? list->integers() : std::vector<int>{};
@@ -155,7 +155,7 @@ class ActionReader {
   ActionTimes& times_;
 };
 
-// What config.json says of the job.
+// Reads what config.json says about the job.
 void take_configuration(ActionTimes& times, const std::string& path) {
   TextInput input = open_text(path);
   const JsonSource source{path, "", kActionRemedy};
@@ -177,7 +177,7 @@ bool is_table(TextInput& input) {
   return c != '{' && c != '[';
 }
 
-// "pp_rank_3.json" is of rank 3; other numbers in names are not of ranks.
+// Returns 3 for "pp_rank_3.json"; other numbers in names are not ranks.
 std::optional<int> rank_of_file(const std::string& path) {
   const std::string stem = rank_stem(path);
   const auto number = names_rank_of(stem) ? number_at_end(stem) : std::nullopt;
@@ -185,7 +185,7 @@ std::optional<int> rank_of_file(const std::string& path) {
   return number;
 }
 
-// The folder's files of ranks, by rank.
+// Returns the folder's files of ranks, by rank.
 std::vector<std::string> files_of_folder(const std::string& folder) {
   std::map<std::pair<int, std::string>, std::string> files;
   std::error_code fault;

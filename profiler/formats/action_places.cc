@@ -26,14 +26,14 @@ bool is_forward(const TimedAction& action) {
   return action.kind == EventKind::forward;
 }
 
-// Of one kind, of the rank and iteration that has most.
+// Returns how many actions of one kind there are in the rank and iteration that has most.
 int most_of_a_kind(const std::vector<TimedAction>& actions) {
   int most = 0;
   for (const TimedAction& action : actions) most = std::max(most, action.nth + 1);
   return most;
 }
 
-// Names what the file does not say.
+// Sets the micro-batches and chunks that the file does not say.
 void name_actions(std::vector<TimedAction>& actions, int ranks, int chunks, int microbatches) {
   const std::vector<std::pair<int, int>> order = looped_order(ranks, chunks, microbatches, most_of_a_kind(actions));
   for (TimedAction& action : actions) {
@@ -46,7 +46,7 @@ void name_actions(std::vector<TimedAction>& actions, int ranks, int chunks, int 
   }
 }
 
-// Weight gradients that do not say theirs are those of the backward in the same place of its list.
+// Gives weight gradients without a micro-batch the one of the backward in the same place of its list.
 void name_weights(std::vector<TimedAction>& actions) {
   std::map<std::tuple<int, int, int>, const TimedAction*> backwards;  // by iteration, rank, place
   for (const TimedAction& action : actions)
@@ -59,7 +59,7 @@ void name_weights(std::vector<TimedAction>& actions) {
   }
 }
 
-// Actions of the last iteration: the first ones of a job are often unlike the others.
+// Returns the actions of the last iteration: the first ones of a job are often unlike the others.
 std::vector<TimedAction> last_iteration(const std::vector<TimedAction>& actions) {
   int last = std::numeric_limits<int>::min();
   for (const TimedAction& action : actions) last = std::max(last, action.iteration);
@@ -68,7 +68,7 @@ std::vector<TimedAction> last_iteration(const std::vector<TimedAction>& actions)
   return result;
 }
 
-// How long actions start after, or before, all that they depend on has ended; summed up.
+// Returns how long actions start after, or before, the end of everything that they depend on; summed up.
 double unexplained_time(std::vector<TimedAction> actions, const ChunkMap& map) {
   std::ranges::stable_sort(actions, {}, [](const TimedAction& action) { return std::pair(action.start, action.end); });
   std::map<int, Nanoseconds> busy_until;
@@ -90,7 +90,7 @@ double unexplained_time(std::vector<TimedAction> actions, int ranks, int chunks,
   return unexplained_time(std::move(actions), {ranks, chunks, is_v});
 }
 
-// The least number of chunks whose order explains when actions start.
+// Returns the least number of chunks whose order explains when actions start.
 int likely_chunks(const std::vector<TimedAction>& actions, int ranks, int forwards) {
   int likely = 1;
   double least = unexplained_time(actions, ranks, 1, forwards, false);
@@ -122,7 +122,7 @@ int stated_microbatches(const std::vector<TimedAction>& actions) {
               times.where, "give the files of one job with its own config.json");
 }
 
-// What neither the files' lists nor their configuration say.
+// Sets the counts that neither the files' lists nor their configuration say.
 void complete_counts(ActionTimes& times, const std::vector<TimedAction>& last) {
   const int forwards = most_of_a_kind(last);
   if (times.chunks == 0) times.chunks = stated_chunks(times.actions);

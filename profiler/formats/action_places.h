@@ -11,21 +11,21 @@ namespace mptune::profiler {
 struct ChunkMap {
   int ranks = 1;
   int chunks = 1;
-  bool is_v = false;  ///< of two chunks: the second runs through the ranks backwards
+  bool is_v = false;  ///< with two chunks: the second one runs through the ranks backwards
 
   [[nodiscard]] int stages() const { return ranks * chunks; }
-  /// -1 where the chunk is not known.
+  /// Returns the stage of a rank's chunk; -1 if the chunk is not known.
   [[nodiscard]] int stage(int rank, int chunk) const {
     if (chunk < 0) return -1;
     return is_v && chunk == 1 ? 2 * ranks - 1 - rank : chunk * ranks + rank;
   }
 };
 
-/// Gives every action its micro-batch and chunk, as read_action_timeline says. Throws Error where the number of micro-batches or chunks
-/// that the file states contradicts its actions.
+/// Gives every action its micro-batch and chunk, as described at read_action_timeline. Throws Error if the number of micro-batches or
+/// chunks that the file states contradicts its actions.
 [[nodiscard]] ChunkMap place_actions(ActionTimes& times);
 
-/// Pairs (producer, consumer) of actions that exchange an activation or a gradient; `missing` counts actions whose producer is not there.
+/// Pairs (producer, consumer) of actions that exchange an activation or a gradient; `missing` counts actions whose producer is missing.
 /// Requires: placed actions.
 struct ActionDependencies {
   std::vector<std::pair<int, int>> pairs;

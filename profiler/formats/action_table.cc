@@ -43,7 +43,7 @@ class ActionTable {
     width_ = names.size();
   }
 
-  // A cell of a column; "" where the table has no such column.
+  // Returns a cell of a column; "" if the table has no such column.
   [[nodiscard]] std::string_view cell(const char* column) const {
     const auto found = columns_.find(column);
     return found == columns_.end() ? std::string_view{} : trimmed(cells_[found->second]);
@@ -95,7 +95,7 @@ class ActionTable {
     times_.actions.push_back(action);
   }
 
-  // Rows that do not say which of their kind they are come in the order of their start; numbers that are stated give the order only.
+  // Numbers the rows of each kind. Rows without a number come in the order of their start; numbers that are stated give the order only.
   void number() {
     std::ranges::stable_sort(times_.actions, {}, [](const TimedAction& a) { return std::tuple(a.nth < 0 ? 0 : a.nth, a.start); });
     std::map<std::tuple<int, int, EventKind>, int> counts;

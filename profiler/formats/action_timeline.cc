@@ -38,7 +38,7 @@ void part_combined(Actions& actions) {
   }
 }
 
-// Drops iterations that some rank lacks. Returns how many actions went.
+// Drops iterations that some rank lacks. Returns how many actions were dropped.
 std::int64_t drop_incomplete(Actions& actions) {
   std::map<int, std::set<int>> ranks_of;
   std::set<int> ranks;
@@ -50,13 +50,13 @@ std::int64_t drop_incomplete(Actions& actions) {
       std::erase_if(actions, [&](const TimedAction& action) { return ranks_of[action.iteration].size() < ranks.size(); }));
 }
 
-/// What one iteration's clocks are moved by, and by rank.
+/// How much clocks are moved, by iteration and rank.
 using Shifts = std::map<std::pair<int, int>, Nanoseconds>;
 
-// By how much the clock of one rank has to be moved against that of another, by both.
+// By how much the clock of one rank has to be moved against the clock of another, by both ranks.
 using Lateness = std::map<std::pair<int, int>, Nanoseconds>;
 
-// The least shifts under which no rank is late for another; empty where there are none.
+// Returns the least shifts under which no rank is late for another; empty if there are none.
 std::vector<Nanoseconds> least_shifts(const Lateness& lateness, int ranks) {
   std::vector<Nanoseconds> shift(as_index(ranks), Nanoseconds{0});
   for (int pass = 0; pass <= ranks; ++pass) {
@@ -129,7 +129,7 @@ const char* name_of(EventKind kind) {
   return kind == EventKind::backward_weight ? "weight gradients" : "backward";
 }
 
-// Devices of ranks with a file only, so that none seems to idle all the time.
+// Adds devices only for ranks with a file, so that none seems to idle all the time.
 std::vector<int> add_devices(Trace& trace, const ActionTimes& times) {
   std::vector<int> device(as_index(times.ranks), -1);
   for (const TimedAction& action : times.actions) device[as_index(action.rank)] = 0;

@@ -14,7 +14,7 @@ constexpr std::size_t kMostActionText = std::size_t{1} << 30;
 constexpr std::size_t kLongestHeader = 4096;
 constexpr double kNanosecondsPerMs = 1e6;
 
-// Whether a JSON text has a member of this quoted name.
+// True if a JSON text has a member of this quoted name.
 bool has_key(const std::string& text, const std::string& quoted) {
   for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
     const std::size_t behind = text.find_first_not_of(" \t\r\n", at + quoted.size());

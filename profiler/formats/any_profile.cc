@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLookedAt = 4096;
 
-// The first line that is not blank, without leading blanks.
+// Returns the first line that is not blank, without leading blanks.
 std::string first_words(const std::string& path) {
   TextInput input = open_text(path);
   std::string text;

@@ -31,7 +31,7 @@ bool is_of_a_pipeline(const ChromeEvent& event) {
   return event.name == "forward-compute" || event.name == "backward-compute" || event.args_name.starts_with("PP rank ");
 }
 
-// A file that holds several ranks is their joined trace.
+// Reads a file that may hold several ranks, which become one joined trace.
 Trace read_kineto_job(const std::string& path) {
   std::vector<RankRecording> recordings = read_kineto_ranks(path);
   return recordings.size() == 1 ? std::move(recordings.front().trace) : merge_ranks(std::move(recordings)).trace;

@@ -11,7 +11,7 @@ enum class TraceFormat {
   sqlite,             ///< a file of mptune or an Nsight Systems export; profiler/store reads it
   kineto,             ///< Chrome JSON of PyTorch's profiler, gzip or not
   pipeline_timeline,  ///< Chrome JSON of pipelined training, gzip or not
-  action_times,       ///< start and end of every forward and backward: JSON, a folder of such files, or a table
+  action_times,       ///< start and end of every forward and backward: JSON, a folder of JSON files, or a table
 };
 
 /// Detects the format from the beginning of the file, or from a folder's files. Throws Error: unreadable, unknown format.

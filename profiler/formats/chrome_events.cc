@@ -35,7 +35,7 @@ struct Number {
   const std::string* text = nullptr;
 };
 
-// Decimal microseconds without exponent, as nanoseconds, rounded; nullopt if there are too many digits.
+// Returns decimal microseconds without exponent as nanoseconds, rounded; nullopt if there are too many digits.
 std::optional<std::int64_t> nanoseconds_of_digits(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -105,6 +105,7 @@ class Handler : public nlohmann::json_sax<Json> {
   bool end_object() override {
     const Place left = leave();
     if (left != Place::event) return true;
+    input_.item();
     stopped_ = !visit_(event_);
     return !stopped_;
   }
@@ -287,7 +288,7 @@ bool Handler::number(const Number& value) {
   return true;
 }
 
-// Some profilers write times as text.
+// Reads a time as text, as some profilers write it.
 void Handler::time_text(const std::string& text) {
   const std::string digits(trimmed(text));
   double value = 0;
@@ -325,6 +326,7 @@ bool Handler::string(string_t& text) {
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit) {
   std::istream stream(&input);
   stream.exceptions(std::ios::badbit);
+  input.item();
   Handler handler(input, visit);
   const bool complete = Json::sax_parse(stream, &handler);
   if (!complete && !handler.stopped()) throw Error("it is not valid JSON", input.where(), "give a trace as a profiler wrote it, complete");

@@ -54,11 +54,11 @@ struct ChromeEvent {
   std::string category;  ///< as written
   std::string name;
   std::string process;    ///< `pid`, a number or a word
-  std::string thread;     ///< `tid`, likewise
+  std::string thread;     ///< `tid`, a number or a word
   std::string args_name;  ///< `args.name`; for metadata the name of the process or thread
   std::optional<Nanoseconds> time;
   std::optional<Nanoseconds> duration;
-  std::string out_of_range;  ///< "ts 1e20": the first time beyond 2^61 ns, as written; it reads as 2^61 ns, or as that before 0
+  std::string out_of_range;  ///< "ts 1e20": the first time beyond 2^61 ns, as written; it reads as 2^61 ns, or -2^61 ns if negative
   std::array<std::optional<std::int64_t>, kChromeArgs> args;
   std::array<std::string, kChromeWords> words;  ///< "": the file leaves it out
   std::array<int, 3> grid{};
@@ -76,14 +76,14 @@ struct ChromeDevice {
   int cores = 0;  ///< `numSms`
 };
 
-/// What our own files say of themselves: which device's part of which trace they hold.
+/// What files of mptune say about themselves: which device's part of which trace they hold.
 struct ChromeExport {
-  std::string trace;  ///< the same in all files of one trace; "": no file of ours
+  std::string trace;  ///< the same in all files of one trace; "": not a file of mptune
   std::int64_t device = -1;
   std::int64_t devices = 0;
   bool simulated = false;
   std::string description;      ///< of the device
-  std::int64_t peak_bytes = 0;  ///< most that was in use on it; 0: unknown
+  std::int64_t peak_bytes = 0;  ///< most bytes that were in use on it; 0: unknown
 };
 
 /// What a Chrome trace holds besides its events.
@@ -99,8 +99,8 @@ struct ChromeHeader {
 using ChromeVisitor = std::function<bool(ChromeEvent&)>;
 
 /// Passes every event of a Chrome trace to `visit`. The trace is a list, or an object with `traceEvents`.
-/// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss, also where the file
-/// has them as text (Ascend's profiler, rocprof). What is not JSON is named with line, column and the text around it.
+/// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss, even if the file has
+/// them as text (Ascend's profiler, rocprof). Text that is not JSON is named with line, column and the text around it.
 /// Throws Error: broken input, not JSON, neither form, an event that is not an object, a `ts` or `dur` that is not a number,
 /// nesting deeper than 64.
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kArrow = " -- ";
 
-// "node12": 12. Names that do not end in a number come last.
+// Returns 12 for "node12". Names that do not end in a number come last.
 std::int64_t trailing_number(const std::string& name) {
   const std::size_t digits = name.find_last_not_of("0123456789") + 1;
   std::int64_t number = 0;
@@ -112,7 +112,7 @@ class GraphReader {
     target = value;
   }
 
-  // "12.0" or "[12.0; 4.0]".
+  // Reads "12.0" or "[12.0; 4.0]".
   [[nodiscard]] double sizes(std::string_view text, std::string_view name) const {
     text = trimmed(text);
     if (!text.starts_with('[')) return lines_.quantity(text, name, kMostProfileBytes);
@@ -172,7 +172,7 @@ class GraphReader {
     return ordered;
   }
 
-  // Every node that was not ordered has a producer that was not. So following such producers ends in a cycle.
+  // Every node that was not ordered has a producer that was not ordered. So following these producers ends in a cycle.
   [[noreturn]] void refuse_cycle(const std::vector<int>& place) const {
     const auto open = [&](int n) { return place[as_index(n)] < 0; };
     auto at = static_cast<int>(std::find(place.begin(), place.end(), -1) - place.begin());

@@ -19,7 +19,7 @@ struct GraphNode {
   std::vector<int> from;  ///< producers: indices of nodes, ascending, without duplicates
 };
 
-/// Nodes of a graph.txt in topological order, ties by the numbers in their names. Throws Error like read_layer_graph.
+/// Returns the nodes of a graph.txt in topological order, ties by the numbers in their names. Throws Error like read_layer_graph.
 [[nodiscard]] std::vector<GraphNode> read_graph_nodes(TextInput& input);
 
 }  // namespace mptune::profiler

@@ -19,8 +19,8 @@ namespace mptune::profiler {
 ///   before the recording launched it, or if it ended before the first step.
 /// - A last step whose last launches have no work ran on after the recording: it is left out if there are others, and its launches are
 ///   `cut_off`, else `unmatched`.
-/// - Work stamped up to kMostClockSkew before its launch has it. Work stamped 0 has no times. Work that overruns the next of its stream and
-///   can't be right (overruns.h) is cut there and noted.
+/// - Work stamped up to kMostClockSkew before its launch still has that launch. Work stamped 0 has no times. Work that overruns the next of
+///   its stream and can't be right (overruns.h) is cut there and noted.
 /// - Devices are named by their family (TracedProcesses): "cuda:0", "xpu:0", "npu:0". In a trace of XLA (JAX), which has no categories, the
 ///   streams of its GPUs ("gpu:0") are the work; it holds no launches.
 /// - In a trace without work of a GPU, threads are the devices and operators their work (KinetoOperators). Else operators are left out.
@@ -29,16 +29,16 @@ namespace mptune::profiler {
 /// copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);
 
-/// The same for text that is already open.
+/// Does the same for text that is already open.
 [[nodiscard]] Trace read_kineto(TextInput& input);
 
-/// The same with the process's rank and what it did with other processes. Communications of kernels that no recorded call launched are left
-/// out; `step` is the number of the step in which the thread launched it.
+/// Does the same, and also reads the process's rank and what it did with other processes. Communications of kernels that no recorded call
+/// launched are left out; `step` is the number of the step in which the thread launched the communication.
 [[nodiscard]] RankRecording read_kineto_rank(const std::string& path);
 [[nodiscard]] RankRecording read_kineto_rank(TextInput& input);
 
-/// The recordings in a file that a tool merged from those of several ranks (kineto_processes.h), else that of the one process. Rank -1
-/// where the file does not say it. Throws what read_kineto throws.
+/// Reads the recordings in a file that a tool merged from several ranks' files (kineto_processes.h), or else the one process's recording.
+/// The rank is -1 if the file does not say it. Throws what read_kineto throws.
 [[nodiscard]] std::vector<RankRecording> read_kineto_ranks(const std::string& path);
 
 /// Writes one Kineto JSON file per device, since readers of the format expect one per rank, and returns the names of the files:
@@ -51,7 +51,7 @@ namespace mptune::profiler {
 /// - Left out: memory samples, ranges of no device, contexts and streams of kernels, losses.
 /// Throws Error if a file can't be written.
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path);
-/// Names of the files that write_kineto writes.
+/// Returns the names of the files that write_kineto writes.
 [[nodiscard]] std::vector<std::string> kineto_names(const std::string& path, std::size_t devices);
 
 }  // namespace mptune::profiler

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kHostRow = "record_param_comms";
 constexpr std::int64_t kMostElements = std::int64_t{1} << 56;
 
-// Rows that wait for communications or make groups, and name no communication of their own.
+// True for rows that wait for communications or make groups, and name no communication of their own.
 bool is_no_communication(std::string_view operation) {
   constexpr std::array<std::string_view, 5> kOthers = {"", "wait", "init", "coalesced", "nccl:coalesced"};
   return std::ranges::find(kOthers, operation) != kOthers.end();
@@ -42,7 +42,7 @@ Communication communication_of(const ChromeEvent& event) {
 
 constexpr std::string_view kRange = "nccl:";
 
-// "nccl:send 0->1", "nccl:recv 1<-0": numbers in the group.
+// Reads "nccl:send 0->1" or "nccl:recv 1<-0", with numbers in the group.
 void read_message(std::string_view text, Communication& one) {
   const std::size_t arrow = text.find_first_of("<-");
   const std::size_t blank = text.find(' ');
@@ -65,7 +65,8 @@ Communication communication_of_range(std::string_view name) {
   return one;
 }
 
-// Those that belong to a launch: they began since the launch before; a kernel more of the last range has that one.
+// Returns the communications of a launch: their ranges began since the launch before. A further kernel in the last range has that range's
+// communication.
 template <class Range>
 std::vector<Communication> named_by(const std::vector<Range>& ranges, std::size_t& next, Nanoseconds launched) {
   std::vector<Communication> all;

@@ -12,14 +12,14 @@
 
 namespace mptune::profiler {
 
-/// Ranks from here on are not believed.
+/// Ranks from this number on are not believed.
 inline constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 /// Gathers what a Kineto trace says of communications between processes, in either place where PyTorch writes it:
 /// - in the args of an NCCL kernel ("Collective name", "Process Group Ranks", ...),
 /// - in `record_param_comms` rows of the host. Sends and receives of one NCCL group come before the call that launches their one kernel.
-/// The kernel's own args count where it has them. Where neither describes a kernel, ranges of the host do ("nccl:all_to_all",
-/// "nccl:send 0->1"): the group is not known then.
+/// The kernel's own args count if it has them. If neither describes a kernel, ranges of the host do ("nccl:all_to_all", "nccl:send 0->1");
+/// the group is not known then.
 class KinetoCommunications {
  public:
   /// Looks at any row of the trace; its times as in the file.
@@ -28,8 +28,8 @@ class KinetoCommunications {
   /// launches.
   void note_launch(std::int64_t correlation, const std::string& thread, Nanoseconds start, int launch);
 
-  /// The communications in the order of their launches. Their `event` holds the place of the launch, see note_launch; what no noted call
-  /// launched is left out.
+  /// Returns the communications in the order of their launches. Their `event` holds the place of the launch, see note_launch;
+  /// communications that no noted call launched are left out.
   [[nodiscard]] std::vector<Communication> by_launch() const;
 
  private:
@@ -56,9 +56,9 @@ class KinetoCommunications {
   std::vector<NotedLaunch> launches_;
 };
 
-/// "[0, 1, 2]" as numbers. Longer lists are written as "[0, 1, ..., 63]": then nothing, as for any other text.
+/// Returns "[0, 1, 2]" as numbers. Longer lists are written as "[0, 1, ..., 63]": for these, as for any other text, the result is empty.
 [[nodiscard]] std::vector<int> ranks_in(const std::string& text);
-/// Size of an element of PyTorch's types as traces name them: "Float", "BFloat16"; 0 for an unknown one.
+/// Returns the size of an element of PyTorch's types as traces name them: "Float", "BFloat16"; 0 for an unknown one.
 [[nodiscard]] std::int64_t bytes_of_type(const std::string& name);
 
 }  // namespace mptune::profiler

@@ -15,7 +15,7 @@ inline constexpr int kExportedThread = 1'000'001;            ///< thread t of th
 inline constexpr int kExportedWaits = 999'999;               ///< process of the device's waits; their lane is the thread
 inline constexpr const char* kExportedWait = "mptune_wait";  ///< their category
 
-/// "d12": a data edge from event 12 to the row's; `o`: order, `e`: event_wait.
+/// Returns "d12" for a data edge from event 12 to the row's event; `o` stands for order, `e` for event_wait.
 [[nodiscard]] std::string exported_edge(const Edge& edge);
 
 /// Which part of a trace a file of write_kineto holds.
@@ -24,17 +24,18 @@ struct KinetoPart {
   int device = 0;
   int devices = 1;  ///< of the trace
 };
-/// Nothing for files of other programs. Reads the beginning of the file only. Throws Error as read_chrome_events does.
+/// Reads which part a file holds; nullopt for files of other programs. Reads the beginning of the file only. Throws Error as
+/// read_chrome_events does.
 [[nodiscard]] std::optional<KinetoPart> kineto_part(const std::string& path);
 
-/// A trace out of files of write_kineto.
+/// A trace made from files of write_kineto.
 struct KinetoExport {
   Trace trace;
   std::vector<int> missing;  ///< devices of the written trace without a file
 };
 
-/// Inverse of write_kineto, but for what that leaves out; files in any order. Without the files of all devices, the others are no device of
-/// the trace, and copies to them lead to host memory; what their files hold (copies from them, too) is missing.
+/// The inverse of write_kineto, except for what write_kineto leaves out; files may come in any order. Devices without a file are no devices
+/// of the trace, copies to them lead to host memory, and what their files hold (including copies from them) is missing.
 /// Throws Error: as read_chrome_events does, a file of another program or trace, a device twice, indices out of range, times that can't be
 /// right, copies of 2^60 bytes, no work.
 [[nodiscard]] KinetoExport read_kineto_export(const std::vector<std::string>& paths);

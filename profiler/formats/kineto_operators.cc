@@ -25,7 +25,7 @@ bool is_row_of_host(const ChromeEvent& event) {
   return category && event.phase == "X" && !event.name.starts_with(kStepName);
 }
 
-// The number in "pid/tid".
+// True if the two numbers in "pid/tid" are equal.
 bool is_main(const std::string& thread) {
   const std::size_t slash = thread.find('/');
   return thread.substr(0, slash) == thread.substr(slash + 1);
@@ -69,7 +69,8 @@ void KinetoOperators::order_outer_first(Rows& rows) {
   std::ranges::stable_sort(rows, [](const Row& a, const Row& b) { return a.start != b.start ? a.start < b.start : a.end > b.end; });
 }
 
-// What begins inside another and ends after it, by rounding or because the file is odd, keeps what lies after.
+// Keeps the outermost rows. A row that begins inside another and ends after it, by rounding or because the file is odd, keeps the part
+// after.
 KinetoOperators::Rows KinetoOperators::outermost(Rows rows) {
   order_outer_first(rows);
   constexpr Nanoseconds kRounding{1'000};
@@ -92,7 +93,7 @@ KinetoOperators::Rows KinetoOperators::innermost(Rows rows) {
   return outermost(std::move(kept));
 }
 
-// Requires: both as outermost() leaves them.
+// Requires: both lists as outermost() leaves them.
 KinetoOperators::Rows KinetoOperators::without(const Rows& rows, const Rows& parts) {
   Rows kept;
   auto part = parts.begin();

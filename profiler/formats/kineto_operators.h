@@ -21,7 +21,7 @@ struct HostWork {
   bool waits = false;  ///< for other processes: a collective, a send or a receive
 };
 
-/// The threads that worked, as devices, and their work ordered by start. Work of one device does not overlap; waits may overlap all.
+/// The threads that worked, as devices, and their work ordered by start. Work of one device does not overlap; waits may overlap anything.
 struct HostThreads {
   std::vector<TraceDevice> devices;
   std::vector<HostWork> work;
@@ -35,11 +35,11 @@ struct HostThreads {
 ///                  [ aten::addmm ]
 ///               [ gloo:all_reduce                  ]              wait: it runs beside the thread
 ///
-/// - Operators (`cpu_op`) are work. Of a thread without operators its innermost user annotations are, but for steps.
+/// - Operators (`cpu_op`) are work. In a thread without operators, its innermost user annotations are work, except for those of steps.
 /// - Operations of a backend between processes ("gloo:all_reduce") are waits; PyTorch's calls of them ("c10d::allreduce_") are neither.
-/// - A thread without work is no device. Its waits are those of the device that works longest.
+/// - A thread without work is no device. Its waits belong to the device that works longest.
 /// - Names: "main" if the thread has the number of its process; "autograd" if it spends most of its work on the nodes of autograd's graph;
-///   else "thread:0", "thread:1", ... by their first work. Further ones of a name are "main:1", "autograd:1", ...
+///   else "thread:0", "thread:1", ... by their first work. Further threads of the same name are "main:1", "autograd:1", ...
 class KinetoOperators {
  public:
   /// Looks at any row of the trace; its times as in the file.
@@ -65,28 +65,28 @@ class KinetoOperators {
   };
 
   static Kind kind_of(const ChromeEvent& event);
-  /// By start, of the same start the longest first.
+  /// Orders rows by start; of rows with the same start, the longest comes first.
   static void order_outer_first(Rows& rows);
   static Rows outermost(Rows rows);
   static Rows innermost(Rows rows);
   static Rows without(const Rows& rows, const Rows& parts);
   Rows work_of(const Rows& rows) const;
   std::string role_of(const std::string& thread, const Rows& work) const;
-  /// Threads that worked, by their first work.
+  /// Returns the threads that worked, by their first work.
   std::vector<Worker> workers() const;
-  /// `count`: threads so far, by role.
+  /// `count`: number of threads so far, by role.
   TraceDevice device_of(const Worker& worker, std::map<std::string, int>& count) const;
   void add_waits(int busiest, HostThreads& threads) const;
 
   std::map<std::string, Rows> rows_;                 // by thread
-  std::map<std::string, std::string> thread_names_;  // likewise, as the file describes them
+  std::map<std::string, std::string> thread_names_;  // by thread, as the file describes them
   std::map<std::string, int> index_of_name_;
   std::vector<std::string> names_;
   std::int64_t dropped_ = 0;
 };
 
-/// The communications of a trace without GPUs. `described`: those that it describes, `event` the place of their wait. Others say of
-/// themselves what their names do: "gloo:all_reduce" is a collective "all_reduce". Ordered by wait.
+/// Returns the communications of a trace without GPUs, ordered by wait. `described` are those that the trace describes; their `event` is
+/// the place of their wait. Other waits are described by their names: "gloo:all_reduce" is a collective "all_reduce".
 [[nodiscard]] std::vector<Communication> with_waits(std::vector<Communication> described, const std::vector<HostWork>& waits);
 
 }  // namespace mptune::profiler

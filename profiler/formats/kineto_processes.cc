@@ -17,7 +17,7 @@ constexpr int kNumbersLookedAt = 1000;
 
 using Form = KinetoProcesses::Form;
 
-// Nothing as `own` where the text has no such number.
+// `own` is empty if the text has no number in that place.
 KinetoProcesses::Process split_process(std::string_view text, Form form) {
   if (form == Form::whole) return {std::string(text), ""};
   if (form == Form::number_last) {
@@ -57,7 +57,7 @@ bool KinetoProcesses::take(const ChromeEvent& event) {
   return true;
 }
 
-// The form in which rows of the host and of GPUs name the same ranks.
+// Returns the form in which rows of the host and of GPUs name the same ranks.
 std::optional<Form> KinetoProcesses::form() const {
   const std::set<std::string>& all = gpu_.empty() ? host_ : gpu_;
   for (const Form form : {Form::number_last, Form::number_first, Form::whole}) {

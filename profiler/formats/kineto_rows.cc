@@ -45,7 +45,7 @@ KinetoRow kineto_row(const ChromeEvent& event) {
   if (event.phase != "X") return KinetoRow::ignored;
   const auto found = rows.find(event.category);
   if (found != rows.end()) return found->second;
-  // Of a trace with stacks, the calls that tell what the work belongs to.
+  // In a trace with stacks, these are the calls that tell what the work belongs to.
   if (event.category == "python_function" && pipeline_range_of(event.name)) return KinetoRow::annotation;
   return event.category == "Operator" && event.name.starts_with(kStepName) ? KinetoRow::annotation : KinetoRow::ignored;
 }

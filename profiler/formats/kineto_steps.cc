@@ -45,7 +45,7 @@ void leave_out_cut_step(Trace& trace) {
   if (has_others) trace.steps.pop_back();
 }
 
-// A step lasts until the work that it launched has ended, at most until the next step.
+// Makes a step last until the work that it launched has ended, at most until the next step.
 void end_steps(Trace& trace) {
   settle_steps(trace);
   const std::vector<StepWindow> marks = trace.steps;

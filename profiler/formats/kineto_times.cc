@@ -32,7 +32,7 @@ void remove_events(const KinetoRecords& records, const std::vector<bool>& wrong)
   remove(wrong, records.correlations);
 }
 
-// Streams of two contexts may have the same number.
+// Tells streams apart by context, too, since streams of two contexts may have the same number.
 std::vector<TimedRecord> timed(const KinetoRecords& records) {
   std::map<std::tuple<int, std::int64_t, std::int64_t>, int> streams;
   std::vector<TimedRecord> result;
@@ -89,7 +89,7 @@ void leave_out_far_ranges(const KinetoRecords& records, Nanoseconds middle) {
   std::erase_if(trace.steps, [&](const StepWindow& step) { return !is_near(middle, step.start, step.end); });
 }
 
-// From the first to the last call or range.
+// Returns the time from the first to the last call or range.
 TimeInterval span_of_host(const KinetoRecords& records) {
   TimeInterval span{Nanoseconds::max(), Nanoseconds::min()};
   const auto add = [&](Nanoseconds start, Nanoseconds end) { span = {std::min(span.start, start), std::max(span.end, end)}; };

@@ -20,7 +20,7 @@ bool in_place(const GraphNode& node) {
   return node.description.find("inplace") != std::string::npos && node.description.find("inplace=False") == std::string::npos;
 }
 
-// Index of the input that an in-place node overwrites: its newest one, as in `out += shortcut`. Requires: it has inputs.
+// Returns the index of the input that an in-place node overwrites: its newest one, as in `out += shortcut`. Requires: it has inputs.
 std::size_t overwritten(const GraphNode& node) {
   return as_index(node.from.back());
 }
@@ -29,7 +29,7 @@ bool is_view(const GraphNode& node) {
   return node.description.starts_with("__getitem__");
 }
 
-// "Conv2d(3, 64, ...)": "Conv2d".
+// Returns "Conv2d" for "Conv2d(3, 64, ...)".
 std::string kind_of_node(const GraphNode& node) {
   return node.description.substr(0, node.description.find('('));
 }
@@ -91,7 +91,7 @@ std::string short_name(const GraphNode& node) {
   return node.name.substr(0, size) + "...";
 }
 
-// One entry per cut, naming the first node that forbids it. One entry per pair could be quadratic in the nodes.
+// Adds one entry per cut, naming the first node that forbids it. One entry per pair could be quadratic in the nodes.
 void forbid_cuts(const std::vector<GraphNode>& nodes, Profile& profile) {
   std::vector<const GraphNode*> forbids(nodes.size(), nullptr);  // by cut
   for (std::size_t n = 0; n < nodes.size(); ++n) {

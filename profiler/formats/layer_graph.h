@@ -27,7 +27,7 @@ namespace mptune::profiler {
 /// Throws Error with the line: not this format; a field missing, duplicate, negative or not finite; a node duplicate or unknown; a cycle;
 /// more than 10,000 nodes, 100,000 edges, an hour or 4 TiB; no layer.
 [[nodiscard]] Profile read_layer_graph(TextInput& input);
-/// The same for a file, gzip or not; the model gets the file's name.
+/// Does the same for a file, gzip or not; the model gets the file's name.
 [[nodiscard]] Profile read_layer_graph(const std::string& path);
 
 }  // namespace mptune::profiler

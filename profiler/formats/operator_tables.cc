@@ -72,7 +72,7 @@ LayerCost operator_cost(const OperatorRow& row, int samples) {
   return cost;
 }
 
-// A table holds one timing per operator, so disturbed timings are corrected (lawful_times.h).
+// Corrects disturbed timings (lawful_times.h), since a table holds one timing per operator.
 void keep_laws(LayerCosts& curve) {
   std::vector<int> sizes;
   std::vector<double> forward;
@@ -90,7 +90,7 @@ void keep_laws(LayerCosts& curve) {
   }
 }
 
-// Size of the edge as a line through the smallest and the largest micro-batch.
+// Returns the edge, whose size is a line through the smallest and the largest micro-batch.
 LayerEdge operator_edge(int from, const LayerCosts& costs) {
   const LayerCost& small = costs.by_samples.front();
   const LayerCost& large = costs.by_samples.back();

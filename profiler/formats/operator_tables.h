@@ -31,10 +31,11 @@ namespace mptune::profiler {
 [[nodiscard]] Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where,
                                            const OperatorModel& model = {});
 
-/// Files `PREFIX_mbs{samples}_tp1_algo0.csv` by samples, ascending; empty if there are none.
+/// Returns the files `PREFIX_mbs{samples}_tp1_algo0.csv` by samples, ascending; empty if there are none.
 [[nodiscard]] std::map<int, std::string> operator_table_files(const std::string& prefix);
 
-/// The same for all tables with this prefix ("aceso/gpt_1_3B"); the model gets the prefix' file name. Throws Error likewise.
+/// Makes a profile of all tables with this prefix ("aceso/gpt_1_3B"), as profile_of_operators() does. The model gets the prefix's file
+/// name. Throws Error as read_operator_table() and profile_of_operators() do.
 [[nodiscard]] Profile read_operator_tables(const std::string& prefix, const OperatorModel& model);
 
 }  // namespace mptune::profiler

@@ -13,7 +13,7 @@ namespace mptune::profiler {
 /// - Events carry step, stage, micro-batch, layer and replica; copies carry their bytes.
 /// - A range that overlaps another without being nested in it ends where the other ends.
 void write_perfetto(const Trace& trace, const std::string& path);
-/// First bytes of every file of write_perfetto; files of other programs begin differently.
+/// Returns the first bytes of every file of write_perfetto; files of other programs begin differently.
 [[nodiscard]] std::string perfetto_magic();
 
 }  // namespace mptune::profiler

@@ -75,7 +75,7 @@ class EdgeBuilder {
       throw Error("the collectives have more than 16 million dependencies", where_, "give a part of the timeline, fewer steps at a time");
   }
 
-  // Computations whose result goes to another worker (`leaves`), or whose input comes from one. The model's first and last do not.
+  // Returns computations whose result goes to another worker (`leaves`), or whose input comes from one. The model's first and last do not.
   Indices crossing(const Key& key, bool leaves) const {
     const auto found = computes_.find(key);
     if (found == computes_.end()) return {};
@@ -119,7 +119,7 @@ class EdgeBuilder {
     }
   }
 
-  // Last computation that had ended when `collective` started; for parameters, one of an earlier step.
+  // Returns the last computation that had ended when `collective` started; for parameters, one of an earlier step.
   int producer_of(const PipelineItem& collective) const {
     const auto found = lanes_.find({collective.event.device, kComputeLane});
     if (found == lanes_.end()) return -1;
@@ -136,7 +136,7 @@ class EdgeBuilder {
     return -1;
   }
 
-  // What waits for the collective: for parameters the first forward of their chunk, for gradients the optimizer.
+  // Returns what waits for the collective: for parameters the first forward of their chunk, for gradients the optimizer.
   int consumer_of(int index) const {
     const PipelineItem& collective = item(index);
     const int chunk = collective.is_gather ? collective.operation.chunk : -1;
@@ -146,7 +146,7 @@ class EdgeBuilder {
     return at == found->second.end() ? -1 : *at;
   }
 
-  // A collective starts when all members have arrived, so each waits for the producers of all.
+  // Connects a group: a collective starts when all members have arrived, so each waits for the producers of all.
   void connect_group(const Indices& members) {
     Indices producers;
     for (const int member : members) {

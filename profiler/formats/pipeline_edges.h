@@ -12,13 +12,13 @@ struct PipelineItem {
   Event event{};
   PipelineOperation operation{};
   int receiver = -1;       ///< of a copy, the receiving device
-  int group = -1;          ///< of a collective: the same number for all members
-  bool is_gather = false;  ///< of a collective: it gathers parameters; false: it reduces gradients
+  int group = -1;          ///< collectives: the same number for all members
+  bool is_gather = false;  ///< collectives: true if it gathers parameters, false if it reduces gradients
 };
 
-/// Edges between items, as described at read_pipeline_timeline. `from` are the operations that the items were made from.
-/// Edges lead from earlier to later items, so they form no cycle; those that would lead back are counted in `unmatched`.
-/// A copy without a micro-batch gets that of its computation.
+/// Returns the edges between items, as described at read_pipeline_timeline. `from` holds the operations that the items were made from.
+/// Edges lead from earlier to later items, so they form no cycle; edges that would lead backwards are counted in `unmatched`.
+/// A copy without a micro-batch gets the micro-batch of its computation.
 /// Requires: items ordered by start. Throws Error: collectives that could have more than 2^24 edges.
 [[nodiscard]] std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, const PipelineOperations& from, std::int64_t& unmatched);
 

@@ -132,7 +132,7 @@ class TimelineBuilder {
     }
   }
 
-  // By collective: its group, and when the group's last member arrived. Before that the others wait.
+  // Returns, by collective, its group and when the group's last member arrived. Before that the other members wait.
   std::vector<std::pair<int, Nanoseconds>> last_arrivals() const {
     std::map<std::tuple<int, int, int>, int> occurrences;  // by step, device, name
     std::map<std::tuple<int, int, int, int>, int> groups;  // by step, name, occurrence, members

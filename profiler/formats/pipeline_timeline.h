@@ -24,14 +24,14 @@ namespace mptune::profiler {
 ///   data     computation -> copy -> computation; gathered parameters -> first forward; last backward -> collectives of the whole group;
 ///            collectives -> optimizer
 ///
-/// Of several tensor-parallel ranks only the first is read: they work in lockstep.
+/// If there are several tensor-parallel ranks, only the first is read: they work in lockstep.
 /// `quality.unmatched` counts sends and receives without counterpart and edges that would lead from later to earlier events.
 /// `quality.dropped` counts operations without stage, step or time.
 /// Throws Error: what read_chrome_events throws, no operation of a pipeline, more than 253 workers, longer than 14 months, collectives that
 /// could have more than 2^24 edges.
 [[nodiscard]] Trace read_pipeline_timeline(const std::string& path);
 
-/// The same for text that is already open.
+/// Does the same for text that is already open.
 [[nodiscard]] Trace read_pipeline_timeline(TextInput& input);
 
 }  // namespace mptune::profiler

@@ -11,17 +11,17 @@ struct PlacementNode {
   std::string name;
   std::int64_t device_ns = 0;  ///< on a device
   std::int64_t host_ns = 0;    ///< on a host processor
-  std::int64_t bytes = 0;      ///< of device memory, held for the whole step
+  std::int64_t bytes = 0;      ///< device memory, held for the whole step
   bool backward = false;
   bool device_can = true;  ///< false: runs on a host processor only
   int colocated = -1;      ///< nodes with the same number share a device; -1: any device
   bool operator==(const PlacementNode&) const = default;
 };
 
-/// Output of a node and its consumers. A device with several consumers receives one copy.
+/// The output of a node and its consumers. A device with several consumers receives one copy.
 struct PlacementTensor {
   int producer = 0;            ///< index into PlacementGraph::nodes
-  std::vector<int> consumers;  ///< likewise
+  std::vector<int> consumers;  ///< indices into PlacementGraph::nodes
   std::int64_t copy_ns = 0;    ///< time of a copy to another device or the host: once for the sender, once for every receiving device
   bool operator==(const PlacementTensor&) const = default;
 };

@@ -17,7 +17,7 @@ namespace mptune::profiler {
 /// negative; more than an hour or 4 TiB in total; a node duplicate or unknown; a cycle; an edge from a backward node to a forward node;
 /// more than 10,000 nodes or 100,000 edges.
 [[nodiscard]] PlacementGraph read_placement_json(TextInput& input);
-/// The same for a file, gzip or not; the graph gets the file's name.
+/// Does the same for a file, gzip or not; the graph gets the file's name.
 [[nodiscard]] PlacementGraph read_placement_json(const std::string& path);
 
 }  // namespace mptune::profiler

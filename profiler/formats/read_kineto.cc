@@ -169,13 +169,12 @@ class KinetoReader {
       return static_cast<int>(std::clamp<std::int64_t>(value.value_or(0), 0, std::numeric_limits<int>::max()));
     };
     work.kind = is_nccl_kernel(event.name) ? EventKind::collective : EventKind::kernel;
-    work.detail = static_cast<std::int32_t>(trace_.kernels.size());
-    trace_.kernels.push_back({.context = small(event[ChromeArg::context]),
-                              .stream = small(stream),
-                              .grid = event.grid,
-                              .block = event.block,
-                              .registers_per_thread = small(event[ChromeArg::registers]),
-                              .dynamic_shared_bytes = small(event[ChromeArg::shared_memory])});
+    work.detail = kernels_.of({.context = small(event[ChromeArg::context]),
+                               .stream = small(stream),
+                               .grid = event.grid,
+                               .block = event.block,
+                               .registers_per_thread = small(event[ChromeArg::registers]),
+                               .dynamic_shared_bytes = small(event[ChromeArg::shared_memory])});
   }
 
   void add_copy(const ChromeEvent& event, std::int64_t device, Event& work) {
@@ -363,6 +362,7 @@ class KinetoReader {
   TextInput& input_;
   Trace trace_;
   TraceBuilder builder_;
+  KernelIndex kernels_{trace_.kernels};
   std::vector<Launch> calls_;               // with the file's correlations
   std::vector<std::int64_t> correlations_;  // by event, in the file's order
   std::vector<std::int64_t> streams_;       // by event

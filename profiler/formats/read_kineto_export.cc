@@ -163,13 +163,12 @@ class ExportReader {
 
   void add_kernel(const ChromeEvent& event, Event& work) {
     if (!event[ChromeArg::registers]) return;
-    work.detail = static_cast<std::int32_t>(trace_.kernels.size());
-    trace_.kernels.push_back({.context = 1,
-                              .stream = kExportedStream + work.lane,
-                              .grid = event.grid,
-                              .block = event.block,
-                              .registers_per_thread = std::max(small(event[ChromeArg::registers], 0), 0),
-                              .dynamic_shared_bytes = std::max(small(event[ChromeArg::shared_memory], 0), 0)});
+    work.detail = kernels_.of({.context = 1,
+                               .stream = kExportedStream + work.lane,
+                               .grid = event.grid,
+                               .block = event.block,
+                               .registers_per_thread = std::max(small(event[ChromeArg::registers], 0), 0),
+                               .dynamic_shared_bytes = std::max(small(event[ChromeArg::shared_memory], 0), 0)});
   }
 
   void add_copy(const ChromeEvent& event, Event& work) {
@@ -277,6 +276,7 @@ class ExportReader {
   KinetoExport export_;
   Trace& trace_ = export_.trace;
   TraceBuilder builder_;
+  KernelIndex kernels_{trace_.kernels};
   std::map<int, std::string> files_;   // by device of the written trace
   std::map<int, std::int16_t> place_;  // by device of the written trace: its index here
   std::string path_;                   // of the file that is read

@@ -20,16 +20,17 @@ namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::int64_t kMostBytes = 4 * kGiB;
-// Traces of profilers shrink 10 to 30 times.
+// Traces of profilers shrink 10 to 30 times when they are compressed.
 constexpr std::int64_t kMostTimesPacked = 100;
 constexpr std::int64_t kAnyUnpacked = kGiB / 4;
 constexpr const char* kLimitVariable = "MPTUNE_UNPACKED_GIB";
 constexpr std::int64_t kMostBetweenTokens = std::int64_t{16} << 20;
+constexpr std::int64_t kMostBetweenItems = kGiB / 2;
 constexpr std::size_t kBlock = std::size_t{1} << 16;
 
 constexpr std::size_t kNear = 60;
 
-/// Bytes of text that a file may hold, where the user says it.
+/// Returns the bytes of text that a file may hold, if the user says it.
 std::optional<std::int64_t> limit_of_user() {
   const char* text = std::getenv(kLimitVariable);
   if (text == nullptr || *text == '\0') return std::nullopt;
@@ -60,7 +61,7 @@ class UnpackedLimit {
   std::int64_t bytes_ = 0;
 };
 
-// A byte within a character of UTF-8.
+// True for a byte that continues a UTF-8 character.
 bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
@@ -92,6 +93,9 @@ TextInput::int_type TextInput::underflow() {
   if (before_ > limit_of_user().value_or(kMostBytes))
     throw Error("the file holds more than 4 GiB of text", where_,
                 std::string("record or keep fewer steps, or set ") + kLimitVariable + " to the GiB that it may have");
+  if (item_ && before_ - *item_ > kMostBetweenItems && !limit_of_user())
+    throw Error("512 MiB of its text hold no event", where_,
+                std::string("give a trace as a profiler wrote it, or set ") + kLimitVariable + " to the GiB that it may have");
   const std::size_t count = read_(block_.data(), block_.size());
   setg(block_.data(), block_.data(), block_.data() + count);
   return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_.front());

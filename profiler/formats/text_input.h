@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <streambuf>
 #include <string>
 #include <vector>
@@ -16,9 +17,9 @@ struct TextPlace {
   bool at_end = false;      ///< the text ends there
 };
 
-/// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory:
-/// Error beyond 4 GiB of text, beyond 16 MiB without a token (one string, one stretch of blanks), and, of a file, beyond 256 MiB and 100
-/// times its size. MPTUNE_UNPACKED_GIB replaces the first and the last of these.
+/// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory: it throws Error beyond 4 GiB
+/// of text, beyond 512 MiB without an item (once item() was called), beyond 16 MiB without a token (one string, one stretch of blanks),
+/// and, for a file, beyond 256 MiB and 100 times its size. The limit in MPTUNE_UNPACKED_GIB replaces all of these except the one on tokens.
 class TextInput : public std::streambuf {
  public:
   /// Reads at most `size` bytes and returns how many; 0 at the end. Throws Error if the source is broken.
@@ -29,12 +30,14 @@ class TextInput : public std::streambuf {
 
   /// Marks the end of a token at the current position.
   void token() { token_ = position(); }
+  /// Marks the begin of the text whose items count (the events of a trace), and the end of each.
+  void item() { item_ = position(); }
 
   [[nodiscard]] const std::string& where() const { return where_; }
-  /// Bytes read so far.
+  /// Returns the number of bytes read so far.
   [[nodiscard]] std::int64_t position() const { return before_ + (gptr() - eback()); }
-  /// Where the byte number `count` of the text is, counted from 1. Exact for the bytes that were read last; one more than were read: the
-  /// end.
+  /// Returns where byte number `count` of the text is, counted from 1. Exact for the bytes that were read last; a number one larger than
+  /// the bytes read is the end.
   [[nodiscard]] TextPlace place(std::int64_t count) const;
 
  protected:
@@ -46,6 +49,7 @@ class TextInput : public std::streambuf {
   std::vector<char> block_;
   std::int64_t before_ = 0;  // bytes of earlier blocks
   std::int64_t token_ = 0;
+  std::optional<std::int64_t> item_;
   std::int64_t lines_ = 0;       // ends of lines in earlier blocks
   std::int64_t line_start_ = 0;  // bytes before the line in which the current block begins
   std::string tail_;             // last bytes of earlier blocks

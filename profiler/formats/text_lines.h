@@ -17,7 +17,7 @@ class TextLines {
   /// Goes to the next line; false at the end. Throws Error for a line of more than 64 KiB or with a control character.
   [[nodiscard]] bool next();
   [[nodiscard]] const std::string& line() const { return line_; }
-  /// Number of the current line, from 1; at the end, that of the last line.
+  /// Returns the number of the current line, from 1; at the end, the number of the last line.
   [[nodiscard]] std::int64_t number() const { return number_; }
 
   /// Throws Error with `what`, the current line or line `at`, and the remedy.
@@ -34,7 +34,7 @@ class TextLines {
   std::int64_t number_ = 0;
 };
 
-/// `text` without leading and trailing blanks.
+/// Returns `text` without leading and trailing blanks.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
 }  // namespace mptune::profiler

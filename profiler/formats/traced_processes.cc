@@ -18,7 +18,7 @@ constexpr std::size_t kMostNames = 4;
 constexpr std::array<std::pair<std::string_view, const char*>, 4> kFamilies = {
     {{"xpu_", "xpu"}, {"privateuse1_", "npu"}, {"hpu_", "hpu"}, {"mtia_", "mtia"}}};
 
-// The number that a text continues with after `beginning`; -1 if it begins otherwise.
+// Returns the number that follows `beginning` in a text; -1 if the text begins otherwise.
 std::int64_t number_after(const std::string& text, std::string_view beginning) {
   if (!text.starts_with(beginning)) return -1;
   const std::size_t end = text.find_first_not_of("0123456789", beginning.size());

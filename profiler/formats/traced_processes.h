@@ -10,25 +10,26 @@
 
 namespace mptune::profiler {
 
-/// Who records what in a Chrome trace, by the names of its processes and threads and by the categories of its rows. Tells what is work of a
-/// device in traces whose rows have no category of PyTorch's profiler, and what kind of devices it holds.
+/// Who recorded what in a Chrome trace, by the names of its processes and threads and by the categories of its rows. Tells which rows are
+/// work of a device in traces whose rows have no category of PyTorch's profiler, and what kind of devices the trace holds.
 class TracedProcesses {
  public:
   /// Looks at any row of the trace; its times as in the file.
   void take(const ChromeEvent& event);
 
-  /// Work of GPUs in a trace of XLA (JAX, TensorFlow): rows of threads "Stream #N(...)" of processes "/device:GPU:N", with times that can
-  /// be right, as PyTorch's profiler would write them. Other threads there repeat the work in other words.
+  /// Returns the work of GPUs in a trace of XLA (JAX, TensorFlow): rows of threads "Stream #N(...)" of processes "/device:GPU:N", with
+  /// times that can be right, as PyTorch's profiler would write them. Other threads of these processes repeat the work in other words.
   [[nodiscard]] std::vector<ChromeEvent> work_of_xla() const;
 
-  /// What devices are called: "xpu" with calls of Intel's runtime, "npu" with calls of another accelerator's ("privateuse1_runtime", as
-  /// Ascend's MSPTI writes them), "hpu" and "mtia" likewise, else "cuda".
+  /// Returns what devices are called: "xpu" with calls of Intel's runtime, "npu" with calls of another accelerator's
+  /// ("privateuse1_runtime", as Ascend's MSPTI writes them), "hpu" and "mtia" with calls of their runtimes, else "cuda".
   [[nodiscard]] const char* device_family() const { return family_; }
 
   /// True for a trace of Ascend's profiler (`trace_view.json`, `msprof_*.json`): its rows have no category, and several overlap.
   [[nodiscard]] bool is_of_ascend() const { return of_ascend_; }
 
-  /// Why a trace without work of a known category can't be read, and what to do. `has_waits`: waits of GPUs are there.
+  /// Throws the error that says why a trace without work of a known category can't be read, and what to do. `has_waits`: it has waits of
+  /// GPUs.
   [[noreturn]] void refuse(const std::string& where, bool has_waits) const;
 
  private:

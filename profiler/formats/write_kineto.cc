@@ -15,7 +15,7 @@
 namespace mptune::profiler {
 namespace {
 
-// "12.345": nanoseconds as microseconds, exact.
+// Returns nanoseconds as microseconds, exactly: "12.345".
 std::string microseconds_text(long long nanoseconds) {
   std::array<char, 40> text{};
   const bool negative = nanoseconds < 0;
@@ -24,7 +24,7 @@ std::string microseconds_text(long long nanoseconds) {
   return {text.data(), as_index(length)};
 }
 
-// With its quotes; bytes that are no UTF-8 become U+FFFD.
+// Returns the text with its quotes; bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -35,7 +35,7 @@ std::string copy_name(const Copy& copy) {
   return copy.source == copy.destination ? "Memcpy DtoD (Device -> Device)" : "Memcpy PtoP (Device -> Device)";
 }
 
-// The same in all files of one trace, and hardly in those of another.
+// Returns a text that is the same in all files of one trace, and hardly the same in files of another.
 std::string identity_of(const Trace& trace) {
   std::uint64_t starts = 0, durations = 0;
   std::string text = std::to_string(trace.started_utc_ns) + " " + std::to_string(trace.events.size());
@@ -147,7 +147,7 @@ class DeviceFile {
     }
   }
 
-  // Without a stream: other readers would count a wait on a stream as work.
+  // Writes waits without a stream: other readers would count a wait on a stream as work.
   void write_waits() {
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
@@ -157,7 +157,7 @@ class DeviceFile {
     }
   }
 
-  // What this program alone reads.
+  // Returns args that only this program reads.
   std::string own_args(int index) const {
     const Event& event = trace_.events[as_index(index)];
     return ", \"event\": " + std::to_string(index) + ", \"kind\": \"" + to_string(event.kind) + "\"" + tag_args(event) + after_args(index);
@@ -258,7 +258,7 @@ class DeviceFile {
           {"user_annotation", "ProfilerStep#" + std::to_string(step.step), kExportedProgram, thread_id(thread), step.start, step.end, {}});
   }
 
-  // The thread that launches most of the device's computing.
+  // Returns the thread that launches most of the device's computing.
   int busiest_thread() const {
     std::map<int, double> computes;
     for (const int thread : threads_) computes[thread] = 0;

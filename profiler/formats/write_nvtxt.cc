@@ -14,7 +14,7 @@ int thread_of(int device, int lane) {
   return 1000 * (device + 1) + lane;
 }
 
-// The format has no escape sequences.
+// Quotes a text for the format, which has no escape sequences.
 std::string quoted(std::string text) {
   for (char& c : text) {
     if (c == '"') c = '\'';

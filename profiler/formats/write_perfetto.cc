@@ -83,7 +83,7 @@ class PerfettoWriter {
   }
 
  private:
-  // Timestamps are unsigned.
+  // Returns the earliest time, since timestamps are unsigned.
   Nanoseconds earliest() const {
     Nanoseconds first{0};
     for (const Event& one : trace_.events) first = std::min(first, one.start);
@@ -195,7 +195,7 @@ class PerfettoWriter {
     return lane == kComputeLane && computes ? "compute" : "lane " + std::to_string(lane);
   }
 
-  // Destination of a copy; -1 for other events and for unknown destinations.
+  // Returns the destination of a copy; -1 for other events and for unknown destinations.
   int destination_of(const Event& one) const {
     return one.kind == EventKind::copy && one.detail >= 0 ? trace_.copies[as_index(one.detail)].destination : -1;
   }

@@ -15,7 +15,7 @@ class OperatorTimes {
   OperatorTimes(const OperatorTimes&) = delete;
   OperatorTimes& operator=(const OperatorTimes&) = delete;
 
-  /// Seconds by operator ("aten::addmm") without those of the operators that it called.
+  /// Returns seconds by operator ("aten::addmm"), without those of the operators that it called.
   [[nodiscard]] const std::map<std::string, double>& seconds() const { return seconds_; }
 
  private:

@@ -39,7 +39,7 @@ bool is_onednn(ConvBackend backend) {
   return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose;
 }
 
-/// LibTorch's choice with this dilation.
+/// Returns LibTorch's choice with this dilation.
 ConvBackend kernel_of(const Convolution& conv, SymIntArrayRef dilation) {
   const bool has_bias = conv.bias && conv.bias->defined();
   const at::OptionalSymIntArrayRef bias_sizes = has_bias ? at::OptionalSymIntArrayRef(conv.bias->sym_sizes()) : std::nullopt;
@@ -47,8 +47,8 @@ ConvBackend kernel_of(const Convolution& conv, SymIntArrayRef dilation) {
                                          conv.output_padding, conv.groups, bias_sizes);
 }
 
-/// The dilation that makes LibTorch take oneDNN; empty if it does so anyway, or would not do so either. A kernel of one element has no gaps
-/// to dilate, so it computes the same.
+/// Returns the dilation that makes LibTorch take oneDNN; empty if LibTorch takes it anyway, or would not take it with dilation either. A
+/// kernel of one element has no gaps to dilate, so it computes the same.
 std::vector<c10::SymInt> faster_dilation(const Convolution& conv) {
   const std::int64_t dimensions = conv.weight.dim() - 2;
   if (!replacing || dimensions < 1 || conv.input.scalar_type() != at::kFloat || conv.weight.sym_size(-1) != 1) return {};

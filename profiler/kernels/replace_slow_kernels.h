@@ -4,11 +4,11 @@
 
 namespace mptune::profiler {
 
-/// While one is on, convolutions of its thread that LibTorch would compute by a slow kernel are computed by oneDNN, forward and backward.
-/// Sums are rounded otherwise. Outside of a scope LibTorch chooses; scopes nest, and the innermost counts.
+/// While a scope is on, convolutions of its thread that LibTorch would compute by a slow kernel are computed by oneDNN, forward and
+/// backward. Sums are rounded differently. Outside of a scope LibTorch chooses; scopes nest, and the innermost counts.
 /// - What is slow: on one intra-op thread LibTorch 2.11 leaves oneDNN for float32 convolutions on CPU whose last two kernel dimensions are
 ///   1, with stride and dilation 1 and fewer than 16 samples. LibTorch itself is asked for the kernel, so other versions are followed.
-/// - Left alone: what oneDNN would not take either, such as one sample of at most 20480 elements with one group.
+/// - What is left alone: convolutions that oneDNN would not take either, for example one sample of at most 20480 elements with one group.
 /// - A backward needs no scope: its nodes keep the kernel of their forward.
 /// Covers every caller of LibTorch's operators: torch::nn, TorchScript, exported programs, plug-ins.
 class ReplaceSlowKernels {
@@ -19,7 +19,7 @@ class ReplaceSlowKernels {
   ReplaceSlowKernels(const ReplaceSlowKernels&) = delete;
   ReplaceSlowKernels& operator=(const ReplaceSlowKernels&) = delete;
 
-  /// Convolutions replaced in this thread since the scope began.
+  /// Returns the number of convolutions replaced in this thread since the scope began.
   [[nodiscard]] std::int64_t replaced() const;
 
  private:

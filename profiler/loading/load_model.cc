@@ -86,7 +86,7 @@ std::vector<std::int64_t> without_first(at::IntArrayRef sizes) {
   return {sizes.begin() + (sizes.empty() ? 0 : 1), sizes.end()};
 }
 
-// A batch of the user's says all. What it lacks is said when it is used.
+// Describes the samples by a batch of the user's. What the batch lacks is said when it is used.
 void describe_data(SampleDescription& sample, const std::string& path, bool input_is_given) {
   const auto describe = [](SampleTensor& about, const at::Tensor& tensor) {
     about = {about.name, without_first(tensor.sizes()), tensor.scalar_type(), 0};
@@ -132,12 +132,12 @@ void describe_classes(SampleDescription& sample, const at::Tensor& output) {
   sample.target.shape = std::move(sizes);
 }
 
-// The same layers by another name, with another loss and sample.
+// Returns the same layers by another name, with another loss and sample.
 Model described(Model&& model, std::string name, Loss loss, SampleDescription sample) {
   return {std::move(name), std::move(model.layers()), std::move(loss), std::move(sample), model.default_batch()};
 }
 
-// What the loss needs and the model does not say follows from what the model gives.
+// Adds the target: what the loss needs and the model does not say follows from what the model returns.
 SampleDescription with_target(Model& model) {
   auto sample = model.sample();
   const auto& loss = model.loss().name();
@@ -153,7 +153,7 @@ SampleDescription with_target(Model& model) {
   return sample;
 }
 
-// By `--input` and `--data`.
+// Returns the sample that `--input` and `--data` describe.
 SampleDescription given_sample(SampleDescription sample, const std::string& model, const std::string& input, const StepSource& source) {
   set_input(sample, input);
   if (!source.data.empty()) {
@@ -170,8 +170,8 @@ LoadedModel read_model(FileKind kind, const std::string& path, const std::string
   return kind == FileKind::program ? profiler::load_exported(path, seed) : profiler::load_script(path, container);
 }
 
-// Called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not known of the target is
-// found by running two samples, unless names, shapes and counts are all that is asked for.
+// Loads a file's model, named after the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not
+// known about the target is found by running two samples, unless only names, shapes and counts are needed.
 LoadedModel load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
   const auto kind = kind_of(text.name);
   auto loaded = read_model(kind, text.name, container_of(text, kind), seed.value_or(0));

@@ -11,7 +11,7 @@
 /// Models in files, told apart by content: plug-ins (ELF), exported programs and TorchScript (zip).
 namespace mptune {
 
-/// The row of a file in the table of models: its stem and what it is.
+/// Returns the row of a file in the table of models: its stem and what it is.
 [[nodiscard]] BuiltinModel describe_model_file(const ModelText& text);
 
 /// What else of the step decides what is loaded; "" where the user did not say.
@@ -20,11 +20,12 @@ struct StepSource {
   std::string data = {};  ///< `--data`, a file for load_batch; it gives a model from a file its shapes
 };
 
-/// MODEL: a built-in model (builtin_models() lists them), its name, or NAME:KEY=VALUE,... with parameters, e.g.
+/// Loads a MODEL: a built-in model (builtin_models() lists them), as its name or NAME:KEY=VALUE,... with parameters, e.g.
 /// "transformer:d=256,layers=8"; or a file (a plug-in, an exported program or TorchScript, told apart by content). `input` is `--input
-/// SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one those of built-in models stay uninitialised and no
-/// forward of a file's model runs, for who asks for names, shapes and counts alone: the target may then be unknown. Throws Error (usage)
-/// for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit, a file that is no model.
+/// SHAPE[:DTYPE]` ("" is the model's own). `seed` fixes the initial weights. Without a seed, for callers that need only names, shapes and
+/// counts, the weights of built-in models stay uninitialised and no forward of a file's model runs: the target may then be unknown. Throws
+/// Error (usage) for an unknown model (lists the known ones), an unknown or nonsensical parameter, a shape that does not fit, and a file
+/// that is not a model.
 [[nodiscard]] LoadedModel load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
                                      const StepSource& source = {});
 

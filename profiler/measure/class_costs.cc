@@ -21,12 +21,12 @@ namespace {
 
 constexpr double kShareOfLook = 0.1;  // of the time for a variant with slow kernels replaced, to find them
 
-/// Of the samples times layers that the default variant measures; of layers with slow kernels there are some.
+/// Weight of a variant: 1 is the default variant's samples times layers; a variant with slow kernels replaced measures fewer layers.
 double weight_of(const ExecutionVariant& variant) {
   return variant.replaces_slow_kernels ? 0.5 : 1;
 }
 
-/// Time of `work` on the device's compute thread, by the device's clock: the median of three [s].
+/// Returns the time of `work` on the device's compute thread, by the device's clock: the median of three [s].
 double timed_on(Device& device, const std::function<void()>& work) {
   std::vector<double> values;
   for (int i = 0; i < 3; ++i) {
@@ -54,7 +54,7 @@ void measure_fixed_costs(Bench& bench, const OptimizerChoice& optimizer_choice, 
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> other;
     for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
-    // Between the memories of GPUs parameters take the link.
+    // On GPUs, which do not share memory, parameters take the link.
     const bool shares_memory = device.spec().kind != DeviceSpec::Kind::cuda;
     const auto sum = [&] {
       for (std::size_t i = 0; i < other.size(); ++i) {
@@ -66,7 +66,7 @@ void measure_fixed_costs(Bench& bench, const OptimizerChoice& optimizer_choice, 
   });
 }
 
-/// What is in use of a GPU's memory although the model's tensors are gone.
+/// Returns how much of a GPU's memory is in use although the model's tensors are gone.
 std::int64_t kept_by_libraries(const DeviceSpec& spec) {
   if (spec.kind != DeviceSpec::Kind::cuda) return 0;
   const std::shared_ptr<Device> device = make_device(spec);
@@ -74,7 +74,7 @@ std::int64_t kept_by_libraries(const DeviceSpec& spec) {
   return device->current_bytes();
 }
 
-/// True if a weight is one of a convolution whose kernel is 1 wide: only those have slow kernels that oneDNN would not take.
+/// True if a weight is that of a convolution whose kernel is 1 wide: only those have slow kernels that oneDNN would not take.
 bool has_narrow_kernels(const Model& model) {
   return std::ranges::any_of(model.parameters(), [](const NamedTensor& parameter) {
     const at::Tensor& weight = parameter.tensor;
@@ -87,7 +87,7 @@ std::string in_words(const ExecutionVariant& variant) {
   return name_of(variant.memory_format) + threads + (variant.replaces_slow_kernels ? " with slow kernels replaced" : "");
 }
 
-/// Index of the class with the costs of class `index` in this variant; -1: not measured.
+/// Returns the index of the class with the costs of class `index` in this variant; -1: not measured.
 int class_in(const Profile& profile, int index, const ExecutionVariant& variant) {
   for (std::size_t c = 0; c < profile.classes.size(); ++c) {
     const bool same_devices = static_cast<int>(c) == index || profile.classes[c].variant_of == index;
@@ -96,7 +96,7 @@ int class_in(const Profile& profile, int index, const ExecutionVariant& variant)
   return -1;
 }
 
-/// What the least of a variant takes, by the costs of another one: the warm-up of the two smallest sizes [s].
+/// Returns the time that the least of a variant takes, by the costs of another one: the warm-up of the two smallest sizes [s].
 double least_seconds(const DeviceClass& base) {
   double pass_s = 0;
   for (const LayerCosts& layer : base.layers)
@@ -121,7 +121,7 @@ ClassMeasurement::ClassMeasurement(const Model& model, const Batch& batch, const
           variants_.push_back(variant);
 }
 
-// 0, one per core, and those asked for that are fewer.
+// Returns 0 (one per core) and those of the wanted numbers that are fewer than the cores.
 std::vector<int> ClassMeasurement::thread_counts() const {
   std::vector<int> counts{0};
   for (const int count : options_.threads)
@@ -223,7 +223,7 @@ DeviceClass ClassMeasurement::measure_replaced(const ExecutionVariant& variant, 
   for (const auto& [size, layers] : slow.layers) sizes.push_back(size);
   const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), limits(time), progress);
   warn_of_left_out(measured, variant);
-  // What other sizes would cost follows from those that are known, not from costs with slow kernels.
+  // Other sizes are extrapolated from sizes that are known, not from costs with slow kernels.
   const auto unknown = [&](const LayerCost& cost) {
     return cost.samples > slow.up_to || std::ranges::binary_search(measured.left_out, cost.samples);
   };

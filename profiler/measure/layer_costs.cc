@@ -21,9 +21,9 @@ namespace mptune::profiler {
 
 namespace {
 
-/// Which of a layer's samples passes of one kind give, and how long the passes took in all.
+/// Which of a layer's samples the passes of one kind give, and how long the passes took in all.
 struct PassKind {
-  std::vector<Samples LayerCost::*> parts;  ///< behind the forward
+  std::vector<Samples LayerCost::*> parts;  ///< parts after the forward
   Samples LayerCost::*forward = &LayerCost::forward;
   Samples totals = {};
   std::vector<Samples> forwards = {};  ///< by layer
@@ -68,30 +68,30 @@ class SizeCosts {
   [[nodiscard]] bool split() const { return split_; }
   [[nodiscard]] const std::vector<Unsplit>& unsplit() const { return unsplit_; }
 
-  /// Tensors that a layer returns, in bytes per sample.
+  /// Returns the tensors that a layer returns, in bytes per sample.
   [[nodiscard]] std::vector<ReturnedTensor> returned(std::size_t layer) const {
     std::vector<ReturnedTensor> tensors = returned_[layer];
     for (ReturnedTensor& tensor : tensors) tensor.bytes /= samples_;
     return tensors;
   }
 
-  /// What its first passes show. `first`: the pass with the backward that this size has, split or whole; `whole`: one with a whole one.
+  /// Sets what its first passes show. `first`: the pass with this size's backward, split or whole; `whole`: the pass with a whole backward.
   void set_warm_up(ChainTimes first, MeasuredPeaks whole) {
     for (std::size_t i = 0; i < costs_.size(); ++i) costs_[i].peaks = whole.peaks[i];
     warm_split_ = std::move(first);
     warm_whole_ = std::move(whole.times);
   }
-  /// How long a pass takes, with all that is not timed.
+  /// Sets how long a pass takes, with everything that is not timed.
   void set_pass_seconds(double seconds) { pass_s_ = seconds; }
   [[nodiscard]] double pass_s() const { return pass_s_; }
 
-  /// The warm-up counts where there was no time for more.
+  /// Counts the warm-up if there was no time for more.
   void count_warm_up_without_more() {
     if (whole_passes_.totals.empty()) add_whole(warm_whole_, 0);
     if (split_ && split_passes_.totals.empty()) add_split(warm_split_, 0);
   }
 
-  /// The costs without warm-up passes.
+  /// Returns the costs without warm-up passes.
   [[nodiscard]] std::vector<LayerCost> finished() && {
     for (PassKind* kind : {&whole_passes_, &busy_passes_, &split_passes_}) drop_warm_up(*kind);
     for (std::size_t i = 0; i < costs_.size(); ++i) {
@@ -181,7 +181,7 @@ class BusyNeighbours {
 
 constexpr StoppingRule kEnough{4, 12, 0.02};
 constexpr double kPassesOfRound = 2;        // whole and split
-constexpr double kPassesOfPeaks = 4.0 / 3;  // a whole one, and a forward
+constexpr double kPassesOfPeaks = 4.0 / 3;  // a whole pass, and a forward
 constexpr double kPassesBeside = 3;         // beside busy devices: warm-up, the pass, and the end of the others'
 
 /// Warms the model up at every size at which it can run.
@@ -190,11 +190,11 @@ class SizeList {
   SizeList(Bench& bench, const Batch& batch, int layers, const LayerLimits& limits)
       : bench_(bench), batch_(batch), layers_(layers), limits_(limits) {}
 
-  /// Nothing where the model can't run at this size.
+  /// Warms up at `size`. Returns nullopt if the model can't run at this size.
   std::optional<WarmUp> add(int size) {
     const Batch microbatch = samples_of(batch_, 0, size);
     const auto start = SteadyClock::now();
-    // A split backward holds more than a whole one, which may still have memory enough.
+    // A split backward holds more than a whole one, for which there may still be enough memory.
     for (const bool split : {true, false}) {
       std::optional<ChainTimes> first = first_pass(microbatch, size, split);
       if (!first) continue;
@@ -209,7 +209,7 @@ class SizeList {
     }
     return std::nullopt;
   }
-  /// In place of all sizes before; false where the model can't run at this size.
+  /// Warms up at `size` in place of all sizes before. Returns false if the model can't run at this size.
   bool replace_by(int size) {
     if (!add(size)) return false;
     costs_.erase(costs_.begin(), costs_.end() - 1);
@@ -236,7 +236,7 @@ class SizeList {
     });
   }
 
-  /// Nothing where it fails, but for a GPU that is broken afterwards.
+  /// Returns nullopt if `work` fails; rethrows the error of a GPU that is broken afterwards.
   template <class Work>
   std::optional<std::invoke_result_t<Work>> attempt(int size, const Work& work) {
     try {

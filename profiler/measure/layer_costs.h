@@ -31,13 +31,13 @@ struct Bench {
     worker->run([&] { times = chain->time_pass(microbatch, accumulate, split); });
     return times;
   }
-  /// Likewise LayerChain::peaks.
+  /// Runs LayerChain::peaks on the device's thread. Blocks.
   [[nodiscard]] MeasuredPeaks peaks(const Batch& microbatch) {
     MeasuredPeaks peaks;
     worker->run([&] { peaks = chain->peaks(microbatch); });
     return peaks;
   }
-  /// Likewise LayerChain::written_buffers.
+  /// Runs LayerChain::written_buffers on the device's thread. Blocks.
   [[nodiscard]] std::vector<std::string> written_buffers() {
     std::vector<std::string> names;
     worker->run([&] { names = chain->written_buffers(); });
@@ -47,7 +47,7 @@ struct Bench {
 
 struct MeasuredLayers {
   std::vector<LayerCosts> costs;                      ///< per layer
-  std::vector<std::vector<ReturnedTensor>> returned;  ///< by each layer, bytes per sample
+  std::vector<std::vector<ReturnedTensor>> returned;  ///< tensors that each layer returns, bytes per sample
   std::vector<Unsplit> unsplit;                       ///< per layer
   std::vector<int> left_out;                          ///< sizes that there was no time for, ascending
 };
@@ -55,18 +55,18 @@ struct MeasuredLayers {
 /// How long measuring a class of devices may take.
 struct LayerLimits {
   PartTime time;
-  bool keeps_budget = false;   ///< sizes and passes that would end later are left out, but for the smallest sizes as SizeChoice says, and
-                               ///< for the largest one if its warm-up ends in time
+  bool keeps_budget = false;   ///< sizes and passes that would end later are left out, except for the smallest sizes as SizeChoice says,
+                               ///< and for the largest one if its warm-up ends in time
   bool wants_largest = false;  ///< only the largest size counts, once it is known to have time; else the smaller ones
-  std::function<void(int samples, double seconds)> timed = {};  ///< is told of the first pass; may be empty
+  std::function<void(int samples, double seconds)> timed = {};  ///< called after the first pass of each size; may be empty
 };
 
 /// Measures the first bench's layers at micro-batches of `sizes` samples (ascending). Blocks.
 /// Passes alternate: with a whole backward alone, with the other benches busy, and with a split backward alone. They repeat until every
-/// size is precise enough or the budget is used. The first passes of each size are warm-up, and at least one more of each kind counts;
-/// where the limits keep the budget and leave no time for one, the warm-up counts instead, and nothing is measured beside busy devices.
-/// Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of all
-/// layers, only the whole one is measured.
+/// size is precise enough or the budget is used. The first passes of each size are warm-up, and at least one more of each kind counts. If
+/// the limits keep the budget and leave no time for one, the warm-up counts instead, and nothing is measured beside busy devices. Sizes at
+/// which the model can't run are left out; throws Error if none is left. If there is no memory for the split backward of all layers, only
+/// the whole one is measured.
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
                                             const LayerLimits& limits, const std::function<void(double)>& progress);
 

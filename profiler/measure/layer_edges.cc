@@ -8,7 +8,7 @@
 namespace mptune::profiler {
 namespace {
 
-// With and without gradient.
+// Returns the sum of the tensors with gradient and the sum of those without.
 std::vector<ReturnedTensor> added_up(const std::vector<ReturnedTensor>& all) {
   ReturnedTensor sums[2] = {{0, true}, {0, false}};
   bool any[2] = {false, false};

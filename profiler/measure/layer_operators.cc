@@ -68,7 +68,7 @@ class Layers {
   std::vector<ModelLayer> layers_;
 };
 
-/// Seconds by operator: the least of some passes, since other work on the machine lengthens whichever operator runs then.
+/// Returns seconds by operator: the least of some passes, since other work on the machine lengthens whichever operator runs then.
 std::map<std::string, double> operator_times(Layers& layers, int layer, const Tensors& inputs) {
   std::map<std::string, double> least;
   for (int i = 0; i < kPasses; ++i) {
@@ -111,7 +111,7 @@ LayerOperator measured(Layers& layers, int layer, const Batch& microbatch) {
   return result;
 }
 
-/// Time of a forward of all layers in front and of the passes of one layer [s].
+/// Returns the time of a forward of all layers before `layer` and of the passes of `layer` [s].
 double measuring_seconds(const DeviceClass& device_class, int layer, int samples) {
   const auto cost_of = [&](int index) -> const LayerCost* {
     const auto& costs = device_class.layers[as_index(index)].by_samples;

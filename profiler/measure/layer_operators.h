@@ -10,12 +10,12 @@
 namespace mptune::profiler {
 
 /// Measures each jump's layer at both of its sizes, a few passes each: the operator that takes most of its time, and what replacing slow
-/// kernels is worth. `devices`: one of each class; jumps of other classes and of classes of GPUs, which run operators later, are left out.
-/// Blocks; the passes run on the devices' own threads. The loss does not count.
+/// kernels is worth. `devices`: one of each class; jumps of other classes and of classes of GPUs, which run operators asynchronously, are
+/// left out. Blocks; the passes run on the devices' own threads. The loss does not count.
 [[nodiscard]] std::vector<LayerOperator> measure_operators(const Model& model, const Batch& batch, const std::vector<DeviceSpec>& devices,
                                                            const std::vector<CostJump>& jumps);
 
-/// The first of these jumps that can be measured within so many seconds, by the costs of their layers in the profile.
+/// Returns the first of these jumps that can be measured within `seconds`, by the costs of their layers in the profile.
 [[nodiscard]] std::vector<CostJump> jumps_within(const Profile& profile, const std::vector<CostJump>& jumps, double seconds);
 
 }  // namespace mptune::profiler

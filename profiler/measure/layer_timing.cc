@@ -47,7 +47,7 @@ struct Timed {
   [[nodiscard]] double seconds() const { return start ? end->seconds_since(*start) : 0; }
 };
 
-/// Memory of tensors, which it does not keep.
+/// The memory of tensors, which this object does not keep alive.
 class Memory {
  public:
   explicit Memory(const Tensors& tensors) {
@@ -63,7 +63,7 @@ class Memory {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
 };
 
-/// What fused micro-batches would compute together.
+/// Returns what fused micro-batches would compute together.
 SplitMemory fused_of(const WeightGradients& weights) {
   SplitMemory memory;
   double all = 0, fused = 0;
@@ -77,8 +77,8 @@ SplitMemory fused_of(const WeightGradients& weights) {
   return memory;
 }
 
-/// What is held for weight gradients, every memory once. Memory of `always` does not count. `samples` may be those of a whole step, of
-/// which a micro-batch is a part.
+/// Returns what is held for weight gradients, each memory once. Memory of `always` does not count. `samples` may be those of a whole step,
+/// of which a micro-batch is a part.
 SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& samples, const Memory& inputs,
                     const Memory& output_gradients) {
   SplitMemory memory = fused_of(weights);
@@ -110,7 +110,7 @@ class GradientState {
     }
   }
 
-  /// Bytes of gradients that did not exist then and do now.
+  /// Returns the bytes of gradients that did not exist then and do now.
   [[nodiscard]] std::int64_t made_bytes() const {
     std::int64_t bytes = 0;
     for (const State& state : states_)
@@ -118,7 +118,7 @@ class GradientState {
     return bytes;
   }
 
-  /// Parameters whose gradients have changed, taken for those that stay with the input gradients.
+  /// Returns the parameters whose gradients have changed, which are taken for those that stay with the input gradients.
   [[nodiscard]] Unsplit changed() const {
     Unsplit unsplit;
     double weights = 0, changed_weights = 0;
@@ -163,7 +163,7 @@ Tensors device_inputs(Device& device, const Batch& microbatch, MemoryFormat form
   return values;
 }
 
-/// Outputs of a layer as with gradients on, without what a backward needs.
+/// Returns the outputs of a layer as with gradients on, without what a backward needs.
 Tensors run_without_gradients(const ModelLayer& layer, int index, const Tensors& values, const RunContext& context) {
   const at::NoGradGuard no_gradients;
   Tensors outputs = run_layer(layer, index, values, context);
@@ -175,7 +175,7 @@ Tensors run_without_gradients(const ModelLayer& layer, int index, const Tensors&
 /// layers.
 class Pass {
  public:
-  /// `timed`: which layers; empty for all.
+  /// `timed`: true for each layer to time; empty: all of them.
   Pass(Device& device, std::vector<ModelLayer>& layers, const std::vector<bool>& timed)
       : device_(device),
         layers_(layers),
@@ -243,7 +243,7 @@ class Pass {
       times_.split[i] = held_by(weights[i], owned, samples_, inputs, output_gradients);
       times_.split[i].input_workspace_bytes = growth.workspace_bytes();
     }
-    // Inputs and gradients are then as cold as they are behind the input gradients of a stage.
+    // Inputs and gradients are then as cold as they are after the input gradients of a stage.
     for (std::size_t i = end_; i-- > 0;) {
       if (!timed_[i]) continue;
       const auto run = [&] {
@@ -270,7 +270,7 @@ class Pass {
     return static_cast<std::size_t>(timed_.rend() - last) - 1;
   }
 
-  /// Sets gradients_ to those of the layer's outputs; false: the layer is not timed.
+  /// Sets gradients_ to the gradients of the layer's outputs. Returns false if the layer is not timed.
   bool take_gradients(std::size_t i) {
     if (!given_[i].empty()) gradients_ = std::move(given_[i]);
     return timed_[i];
@@ -291,7 +291,7 @@ class Pass {
 
   struct Growth {
     std::int64_t peak_bytes = 0;  ///< above what was held before
-    std::int64_t made_bytes = 0;  ///< gradients of parameters, held behind it
+    std::int64_t made_bytes = 0;  ///< gradients of parameters that it made, still held afterwards
     [[nodiscard]] std::int64_t workspace_bytes() const { return std::max<std::int64_t>(0, peak_bytes - made_bytes); }
   };
 
@@ -311,7 +311,7 @@ class Pass {
   Device& device_;
   std::vector<ModelLayer>& layers_;
   std::vector<bool> timed_;
-  std::size_t end_;  ///< behind the last timed layer
+  std::size_t end_;  ///< index after the last timed layer
   ChainTimes times_;
   std::vector<Timed> forward_, backward_, input_, weight_;
   std::vector<GraphPiece> saved_;

@@ -12,10 +12,10 @@
 
 namespace mptune::profiler {
 
-/// Parameters of a layer whose gradients a split backward computes with those of the inputs.
+/// The parameters of a layer whose gradients a split backward computes together with the input gradients.
 struct Unsplit {
   std::int64_t bytes = 0;
-  double share = 0;  ///< of the layer's weights of two and more dimensions, by bytes, those among them
+  double share = 0;  ///< their share, by bytes, of the layer's weights with two or more dimensions
 };
 
 /// A tensor that a layer returns.
@@ -24,7 +24,7 @@ struct ReturnedTensor {
   bool needs_gradient = false;
 };
 
-/// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as behind a
+/// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as after a
 /// cut. The loss counts with the last layer.
 struct ChainTimes {
   explicit ChainTimes(std::size_t layers = 0)
@@ -42,8 +42,8 @@ struct ChainTimes {
         keeps_output(layers) {}
 
   std::vector<double> forward_s;
-  std::vector<double> backward_s;        ///< of a whole backward, like workspace_bytes behind the forward
-  std::vector<double> backward_input_s;  ///< of a split one, like the next three
+  std::vector<double> backward_s;        ///< of a whole backward, which workspace_bytes covers, too, beside the forward
+  std::vector<double> backward_input_s;  ///< of a split backward, as are the next three members
   std::vector<double> backward_weight_s;
   std::vector<SplitMemory> split;
   std::vector<Unsplit> unsplit;
@@ -51,7 +51,7 @@ struct ChainTimes {
   std::vector<std::vector<ReturnedTensor>> returned;
   std::vector<std::int64_t> saved_activation_bytes;
   std::vector<std::int64_t> workspace_bytes;
-  std::vector<std::int64_t> backward_bytes;  ///< peak of a whole backward above what was held before; gradients of all parameters count
+  std::vector<std::int64_t> backward_bytes;  ///< peak of a whole backward above what was held before it; gradients of all parameters count
   std::vector<bool> keeps_output;
 };
 
@@ -69,18 +69,18 @@ class LayerChain {
  public:
   LayerChain(const Model& model, Device& device, const ExecutionVariant& variant = {});
 
-  /// At the sizes of `layers` only these are timed from now on; the others have no costs. Layers in front of them run without gradients,
-  /// those behind the last one not at all, and gradients of ones come from layers that are not timed.
+  /// At the sizes of `layers`, only these layers are timed from now on; the others have no costs. Layers before them run without gradients,
+  /// and layers after the last one do not run. Layers that are not timed give the timed ones gradients of ones.
   void time_only(LayersBySize layers) { timed_ = std::move(layers); }
 
-  /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
-  /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
+  /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as in all micro-batches of
+  /// a step but the first. `split`: all layers' weight gradients follow the input gradients of the first layer.
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
-  /// Runs the layers once without gradients, and once forward and backward, by which their parameters get gradients.
+  /// Runs the layers once without gradients, and once forward and backward, which gives their parameters gradients.
   [[nodiscard]] MeasuredPeaks peaks(const Batch& microbatch);
-  /// Per layer, Layer::written_buffer of the passes so far.
+  /// Returns Layer::written_buffer of each layer for the passes so far.
   [[nodiscard]] std::vector<std::string> written_buffers() const;
-  /// The layers that have slow kernels to replace at the micro-batch's size, and whose variant replaces them. Runs their forwards only.
+  /// Returns which layers have slow kernels to replace at the micro-batch's size, and a variant that replaces them. Runs only forwards.
   [[nodiscard]] std::vector<bool> replaced_layers(const Batch& microbatch);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void clear_gradients();
@@ -93,7 +93,7 @@ class LayerChain {
   Loss loss_;
 };
 
-/// Time of one action without its layers [s]: detaching inputs, entering and leaving the autograd engine.
+/// Returns the time of one action without its layers [s]: detaching inputs, entering and leaving the autograd engine.
 [[nodiscard]] double action_overhead_seconds();
 
 }  // namespace mptune::profiler

@@ -18,12 +18,12 @@ namespace mptune::profiler {
 
 namespace {
 
-/// The time for measurements that are alike.
+/// The time for measurements that take about the same time.
 class LinkTime {
  public:
   LinkTime(SteadyClock::time_point start, double limit_s) : start_(start), limit_s_(limit_s) {}
 
-  /// Does what the first one, or one that takes as long as the longest so far, has time for. Returns whether it did.
+  /// Runs `measure` if it is the first one or one that takes as long as the longest so far has time. Returns whether it did.
   template <class Measure>
   bool spend(const Measure& measure) {
     const double begun_s = used_s();
@@ -49,7 +49,7 @@ LinkCost measured_link(const DeviceSpec& from, const DeviceSpec& to, const LinkT
   return cost;
 }
 
-/// There may be thousands between sleeping devices. Returns how many there was no time for.
+/// Measures the links; there may be thousands between sleeping devices. Returns how many there was no time for.
 int measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, LinkTime& time, Profile& profile) {
   const bool alike = devices[0].kind == DeviceSpec::Kind::sleep;
   const int repeats = devices.size() > 4 && !alike ? 3 : 9;
@@ -79,7 +79,7 @@ HostCopies measured_copies(const std::shared_ptr<Device>& source, const std::sha
   return copies;
 }
 
-/// Devices that sleep have nothing to copy. Returns how many there was no time for.
+/// Measures host copies; sleeping devices have nothing to copy. Returns how many devices there was no time for.
 int measure_host_copies(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, LinkTime& time, Profile& profile) {
   const ProfileDevice* first = nullptr;
   int late = 0;

@@ -17,14 +17,14 @@ namespace mptune::profiler {
 
 namespace {
 
-// Long enough for the receiver, and a lane's thread, to sleep and their cores to enter idle states, as they do while a stage waits.
+// Idle time, long enough for the receiver and a lane's thread to sleep and their cores to enter idle states, as while a stage waits.
 constexpr auto kIdle = std::chrono::milliseconds(3);
 
 // Limits for throttled copies: time of one copy above 1 MiB, and of all copies of one size.
 constexpr double kLongestCopySeconds = 0.1;
 constexpr double kLongestSizeSeconds = 0.2;
 
-constexpr std::size_t kFewestSizes = 2;  // that make a line
+constexpr std::size_t kFewestSizes = 2;  // enough to fit a line
 constexpr std::int64_t kLargest = 16 << 20;
 constexpr std::int64_t kLargestBetweenGpus = 256 << 20;
 
@@ -38,10 +38,10 @@ class TimedLink {
   TimedLink(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, const LinkThrottle& throttle)
       : sender_(source), receiver_(destination), lane_(source, destination, throttle) {}
 
-  /// Median time of that many copies of so many bytes, after one more [s].
+  /// Returns the median time of `copies` copies of `bytes` bytes, after one more copy [s].
   [[nodiscard]] double median_of(std::int64_t bytes, int copies, std::size_t tensors = 1) {
     const at::Tensor tensor = sender_.device().empty_like(at::empty({bytes / 4}, at::kMeta));
-    // The first write maps pages of the host, so that copies do not.
+    // The first write maps the host's pages, so that the copies do not have to.
     if (tensor.is_cpu()) tensor.zero_();
     const std::vector<at::Tensor> sent(tensors, tensor);
     (void)copy_once(sent);
@@ -51,7 +51,7 @@ class TimedLink {
   }
 
  private:
-  /// Time from sending over the idle link until the receiver, which waits for it, goes on [s].
+  /// Returns the time from sending over the idle link until the receiver, which waits for it, goes on [s].
   [[nodiscard]] double copy_once(const std::vector<at::Tensor>& tensors) {
     arrived_ = false;
     error_ = nullptr;

@@ -16,16 +16,16 @@ struct CopyTime {
   double seconds = 0;
 };
 
-/// Median times of copies of `smallest_bytes`, four times as many, and so on up to `largest_bytes`, `repeats` of each size.
-/// `largest_bytes` 0 means 16 MiB, and between GPUs 256 MiB: they copy 16 MiB faster than a thread wakes up.
-/// On slow throttled links there are fewer repeats, and no copies above 1 MiB that take longer than 0.1 s.
-/// Ends before a size that a device has no memory for, but has two sizes or more. Throws what copying throws (see CopyLane).
+/// Returns median times of copies of `smallest_bytes`, four times as many, and so on up to `largest_bytes`, `repeats` of each size.
+/// `largest_bytes` 0 means 16 MiB, and 256 MiB between GPUs, which copy 16 MiB faster than a thread wakes up. On slow throttled links there
+/// are fewer repeats, and no copies above 1 MiB that take longer than 0.1 s. Ends before a size that a device has no memory for, but has at
+/// least two sizes. Throws what copying throws (see CopyLane).
 [[nodiscard]] std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                const LinkThrottle& throttle, int repeats, std::int64_t smallest_bytes = 4 << 10,
                                                std::int64_t largest_bytes = 0);
 
-/// What each further tensor takes of several small ones that are copied one after another [s], as replicas' gradients are; the median of
-/// some repeats. Throws what copying throws.
+/// Returns the time that each further one of several small tensors takes when they are copied one after another [s], as replicas' gradients
+/// are: the median of some repeats. Throws what copying throws.
 [[nodiscard]] double time_of_further_tensor(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination);
 
 /// Fits latency and bandwidth. The slope is the median slope of all pairs of sizes from 256 KiB on (of the largest two, where they are

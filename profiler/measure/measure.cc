@@ -43,7 +43,7 @@ double timed(const std::function<void()>& work) {
   return now_s() - start;
 }
 
-/// Of up to `repeats`, at least five, for at most half a second.
+/// Returns the median of `repeats` calls; after five of them no more are made once half a second has passed.
 double median_of(int repeats, const std::function<double()>& once) {
   constexpr int kLeast = 5;
   constexpr double kLongest = 0.5;
@@ -53,7 +53,7 @@ double median_of(int repeats, const std::function<double()>& once) {
   return median(std::move(values));
 }
 
-/// Time to start and join the compute threads of all devices, as every step does [s].
+/// Returns the time to start and join the compute threads of all devices, as every step does [s].
 double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   for (const DeviceSpec& spec : devices) workers.push_back(std::make_unique<DeviceWorker>(make_device(spec)));
@@ -81,19 +81,19 @@ double slowdown_of(const std::vector<DeviceClass>& classes) {
   return count > 0 ? std::exp(sum / count) : 1;
 }
 
-/// The device's cap, else what tensors can have of the GPU's memory; 0: unknown.
+/// Returns the device's cap, or what tensors can have of the GPU's memory; 0: unknown.
 std::int64_t memory_of(const MeasureOptions& options, std::size_t device) {
   if (device < options.memory_bytes.size() && options.memory_bytes[device] > 0) return options.memory_bytes[device];
   const DeviceSpec& spec = options.devices[device];
   return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->available_bytes() : 0;
 }
 
-/// Key of a device's class: GPUs of different models are different classes.
+/// Returns the key of a device's class: GPUs of different models are different classes.
 std::string kind_of_device(const DeviceSpec& device) {
   return device_class(device) + (device.kind == DeviceSpec::Kind::cuda ? make_device(device)->description().description : "");
 }
 
-/// Index of every device's class, in the order in which classes first occur.
+/// Returns the index of every device's class, in the order in which classes first occur.
 std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   std::vector<std::string> kinds;
   std::vector<int> classes;
@@ -106,7 +106,7 @@ std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   return classes;
 }
 
-/// The first device of every class.
+/// Returns the first device of every class.
 std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, const std::vector<int>& classes) {
   std::vector<DeviceSpec> firsts;
   for (std::size_t i = 0; i < devices.size(); ++i)
@@ -114,7 +114,7 @@ std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, cons
   return firsts;
 }
 
-/// What layers pass to each other, what of them a backward does not split, and what they write.
+/// Describes what layers pass to each other, which of their parameters a backward does not split, and which buffers they write.
 void describe_flow(const Model& model, const MeasuredClass& measured, Profile& profile) {
   profile.edges = layer_edges(model, measured.returned);
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
@@ -124,30 +124,13 @@ void describe_flow(const Model& model, const MeasuredClass& measured, Profile& p
   }
 }
 
-/// What else computes while this device is measured busy: all other devices, each pool in devices of this one's size or of its smallest.
-std::vector<DeviceSpec> busy_beside(const DeviceSpec& device, const MeasureOptions& options) {
-  std::vector<DeviceSpec> others;
-  for (const DevicePool& pool : options.pools) {
-    if (in_pool(device, pool)) {
-      others = others_in_pool(pool, device);
-      continue;
-    }
-    for (const std::string& name : even_division(pool)) others.push_back(parse_device(name));
-  }
-  for (const DeviceSpec& other : options.devices) {
-    const bool pooled = std::ranges::any_of(options.pools, [&](const DevicePool& pool) { return in_pool(other, pool); });
-    if (!pooled && other.name != device.name) others.push_back(other);
-  }
-  return others;
-}
-
-/// The devices of one class, with whatever measures them.
+/// Returns the devices of one class, with whatever measures them.
 ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<DeviceSpec>& measured, const std::vector<int>& classes,
                               int index, const std::vector<int>& sizes) {
   const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
   ClassDevices devices{device_class(options.devices[first]), {measured[first]}, sizes};
   if (!options.pools.empty()) {
-    const std::vector<DeviceSpec> others = busy_beside(measured[first], options);
+    const std::vector<DeviceSpec> others = devices_beside(measured[first], options.pools, options.devices);
     devices.specs.insert(devices.specs.end(), others.begin(), others.end());
     return devices;
   }
@@ -156,7 +139,7 @@ ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<D
   return devices;
 }
 
-/// Time of a pass over the whole batch, as far as the first class of devices tells it [s].
+/// Returns the time of a pass over the whole batch, judging by the first class of devices [s].
 double batch_pass_seconds(const Profile& profile) {
   double pass_s = 0;
   const std::vector<LayerCosts>& layers = profile.classes.front().layers;
@@ -164,7 +147,7 @@ double batch_pass_seconds(const Profile& profile) {
   return pass_s * profile.batch / layers.front().by_samples.back().samples;
 }
 
-/// Adds the whole machine as one device, and its costs for the whole batch; where all cores, too, take too long for it, for smaller ones.
+/// Adds the whole machine as one device and its costs for the whole batch, or for smaller sizes if the batch takes too long.
 void measure_whole_machine(const Model& model, const Batch& batch, const MeasureOptions& options, double ends_s, double last_s,
                            Profile& profile) {
   const DeviceSpec whole = parse_device(options.whole_machine);
@@ -185,11 +168,11 @@ void measure_whole_machine(const Model& model, const Batch& batch, const Measure
   measurement.add_variants(index, time, profile);
 }
 
-/// The devices whose threads a step starts beside the first device of a class.
+/// Returns the devices whose threads a step starts beside the first device of a class.
 std::vector<DeviceSpec> started_with(const MeasureOptions& options, const std::vector<int>& classes, int index) {
   if (options.pools.empty()) return options.devices;
   const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
-  std::vector<DeviceSpec> devices = busy_beside(options.devices[first], options);
+  std::vector<DeviceSpec> devices = devices_beside(options.devices[first], options.pools, options.devices);
   devices.push_back(options.devices[first]);
   return devices;
 }
@@ -211,7 +194,7 @@ std::vector<TiedParameters> tied_parameters(const Model& model) {
   return tied;
 }
 
-/// What the GPUs among the devices are, each kind once: "NVIDIA H200, 132 SMs".
+/// Returns the kinds of the GPUs among the devices, each once: "NVIDIA H200, 132 SMs".
 std::string kinds_of_gpus(const std::vector<DeviceSpec>& devices) {
   std::set<std::string> kinds;
   for (const DeviceSpec& spec : devices)
@@ -302,7 +285,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   double weights = 0;
   for (int c = 0; c < class_count; ++c)
     weights += measurements.emplace_back(model, batch, options, devices_of_class(options, measured, classes, c, sizes)).weight();
-  // The smallest sizes of all cores may need as much as those of any other class.
+  // The smallest sizes of all cores may need as much time as those of any other class.
   const double last_s = start_s + options.most_s, layers_last_s = whole_apart ? (start_s + last_s) / 2 : last_s;
   LayerTime time(now_s, start_s + budget_s * layer_share, layers_last_s, weights,
                  [&](double fraction) { report("layer costs", fraction * layer_share); });

@@ -17,7 +17,7 @@ Options adam_options(const OptimizerChoice& choice, double rate) {
   return Options(rate).betas({choice.beta1, choice.beta2}).eps(choice.epsilon).weight_decay(weight_decay_of(choice));
 }
 
-/// Those that decay first. A single group where all parameters decay alike: torch keeps their order.
+/// Puts parameters that decay first. A single group if all parameters decay alike: torch keeps their order.
 template <class Optimizer, class Options>
 std::unique_ptr<torch::optim::Optimizer> in_groups(const OptimizerChoice& choice, const Options& options,
                                                    const std::vector<at::Tensor>& parameters) {

@@ -9,7 +9,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// Of neighbours in `taken`, those with sizes between them that are furthest apart by ratio; of equal ones the upper.
+/// Returns the neighbours in `taken`, with sizes between them, that are furthest apart by ratio; the upper ones of equal pairs.
 std::pair<int, int> widest_gap(const std::vector<int>& sizes, const std::set<int>& taken) {
   std::pair<int, int> widest{};
   double most = 0;

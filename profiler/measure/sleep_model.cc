@@ -123,7 +123,7 @@ class SleepNode final : public SplittableNode {
   bool split_ = false;
 };
 
-/// Numbers per sample of a tensor that a layer computes.
+/// How many numbers per sample a tensor has that a layer computes.
 struct SleepOutput {
   std::int64_t width = 1;
   bool needs_gradient = true;
@@ -131,7 +131,7 @@ struct SleepOutput {
 
 class SleepLayer final : public Layer {
  public:
-  /// `made`: what the layer computes, the first of what it returns. Behind them it passes on what `flow` says.
+  /// `made`: what the layer computes, the first of what it returns. After it come the inputs that `flow` passes on.
   SleepLayer(std::string name, const LayerCosts& costs, std::vector<SleepOutput> made, TensorFlow flow)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
@@ -191,7 +191,8 @@ class SleepLayer final : public Layer {
   at::Tensor weight_;
 };
 
-/// Median time of a forward and a backward of one layer beyond its sleeps [s]. The processor sleeps before each, as a waiting stage's does.
+/// Returns the median time of a forward and a backward of one layer beyond its sleeps [s]. The processor sleeps before each, as a waiting
+/// stage's does.
 double measured_action_seconds() {
   constexpr double kSleep = 2e-3;
   LayerCosts costs;
@@ -226,14 +227,14 @@ class SleepFlow {
     std::vector<SleepOutput> made;
     TensorFlow flow;
   };
-  /// Of the next layer.
+  /// Returns the step of the next layer.
   Step next() {
     Step step;
     for (const int tensor : taken_) step.flow.reads.push_back(readers(tensor));
     std::vector<int> returned;
     for (int t = 0; t < static_cast<int>(tensors_.size()); ++t)
       if (tensors_[as_index(t)].maker == layer_) returned.push_back(t);
-    // Those with gradient first: what times a layer's backward looks at the first.
+    // Tensors with gradient come first: the timing of a layer's backward looks at the first one.
     std::ranges::stable_partition(returned, [&](int t) { return !tensors_[as_index(t)].gradient_readers.empty(); });
     for (const int t : returned) step.made.push_back(output(tensors_[as_index(t)]));
     if (step.made.empty()) {
@@ -257,7 +258,7 @@ class SleepFlow {
   static SleepOutput output(const ProfileTensor& tensor) {
     return {std::max<std::int64_t>(1, tensor.bytes_per_sample / 4), !tensor.gradient_readers.empty()};
   }
-  // Operators of the layer that read the tensor.
+  // Returns the number of the layer's operators that read the tensor.
   [[nodiscard]] int readers(int tensor) const {
     if (tensor == kInput) return reads_inputs_[as_index(layer_)] ? 1 : 0;
     if (tensor == kUnread) return 0;

@@ -13,7 +13,7 @@ AutocastScope::AutocastScope(Precision precision) : active_(precision != Precisi
   };
   enter(at::kCPU, cpu_);
   enter(at::kCUDA, cuda_);
-  // The cache is one for all threads, and its entries are in the autograd graph of who made them.
+  // The cache is shared by all threads, and its entries are in the autograd graph of the thread that made them.
   cached_ = at::autocast::is_autocast_cache_enabled();
   at::autocast::set_autocast_cache_enabled(false);
 }

@@ -6,8 +6,8 @@
 
 namespace mptune::profiler {
 
-/// Autocast of the calling thread on CPUs and GPUs while it lives, as torch.autocast(dtype=...) in Python; nothing for float32. Within it,
-/// weights are converted anew for every use, so that gradients of a weight with several uses are added in float32.
+/// Turns on autocast for the calling thread on CPUs and GPUs while it lives, as torch.autocast(dtype=...) in Python; does nothing for
+/// float32. Within it, weights are converted anew for every use, so that gradients of a weight with several uses are added in float32.
 class AutocastScope {
  public:
   explicit AutocastScope(Precision precision);
@@ -25,7 +25,7 @@ class AutocastScope {
   Before cpu_, cuda_;
 };
 
-/// The type that products are computed in.
+/// Returns the type that products are computed in.
 [[nodiscard]] at::ScalarType computed_type(Precision precision);
 
 }  // namespace mptune::profiler

@@ -21,7 +21,7 @@ bool is_any_of(const torch::autograd::Node& node) {
   return ((typeid(node) == typeid(Types)) || ...);
 }
 
-/// Nodes between a product and its parameter that only reorder or convert the gradient.
+/// True for nodes between a product and its parameter that only reorder or convert the gradient.
 inline bool passes_gradient_on(const torch::autograd::Node& node) {
   using namespace torch::autograd::generated;
   return is_any_of<TBackward0, TransposeBackward0, PermuteBackward0, ViewBackward0, UnsafeViewBackward0, ReshapeAliasBackward0,
@@ -32,7 +32,7 @@ inline bool has_hooks(torch::autograd::Node& node) {
   return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty();
 }
 
-/// The nodes of a piece, and how many edges lead to each.
+/// The autograd nodes of a piece, and how many edges lead to each.
 class Users {
  public:
   explicit Users(const std::vector<torch::autograd::Edge>& roots) {
@@ -49,7 +49,7 @@ class Users {
     }
   }
 
-  /// All nodes, in the order in which backward runs them.
+  /// Returns all nodes, in the order in which backward runs them.
   [[nodiscard]] std::vector<torch::autograd::Node*> in_backward_order() const {
     std::vector<torch::autograd::Node*> ordered = nodes_;
     std::ranges::stable_sort(
@@ -76,7 +76,7 @@ struct PathToParameter {
   }
 
   void add(at::Tensor gradient) {
-    // An initialiser list would copy the tensor: the accumulator takes over only what nobody else holds.
+    // An initialiser list would copy the tensor: the accumulator takes over only a tensor that nobody else holds.
     torch::autograd::variable_list passed;
     passed.push_back(std::move(gradient));
     for (const auto& node : nodes) passed = (*node)(std::move(passed));
@@ -84,7 +84,7 @@ struct PathToParameter {
   }
 };
 
-/// A tensor that the forward saved. Like the backward, reading it checks that nobody has modified it.
+/// A tensor that the forward saved. As in the backward, reading it checks that nobody has modified it.
 class Saved {
  public:
   explicit Saved(const torch::autograd::SavedVariable& variable)

@@ -9,7 +9,7 @@
 
 namespace mptune::profiler {
 
-/// Combines statistics of `parts` to mean and unbiased variance of all their samples, in double. Requires: a part with count > 0.
+/// Combines the statistics of `parts` to the mean and unbiased variance of all their samples, in double. Requires: a part with count > 0.
 [[nodiscard]] BatchStatistics combine(const std::vector<BatchStatistics>& parts);
 
 /// Running statistics of one batch norm.

@@ -30,7 +30,7 @@ bool is_differentiable(const at::Tensor& tensor) {
   return tensor.is_floating_point() || tensor.is_complex();
 }
 
-// Index of an input that is passed on without being read: its gradient needs no autograd graph, which would copy it.
+// Returns the index of an input that is passed on without being read: its gradient needs no autograd graph, which would copy it. Else -1.
 int passed_on(const at::Tensor& output, const Tensors& inputs) {
   const bool unused = output.requires_grad() && output.is_leaf() && !torch::autograd::impl::try_get_grad_accumulator(output);
   return unused ? index_of(output, inputs) : -1;

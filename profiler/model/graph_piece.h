@@ -8,8 +8,8 @@
 
 namespace mptune::profiler {
 
-/// Detaches tensors: leaves with the same memory that require gradients if the tensors do. Undefined tensors stay undefined. A
-/// tensor that is there twice is one leaf.
+/// Detaches tensors: returns leaves with the same memory that require gradients if the tensors do. Undefined tensors stay undefined. A
+/// tensor that occurs twice becomes one leaf.
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
 
 /// Marks outputs that a layer computed with gradients off as requiring gradients where they would with gradients on.
@@ -29,7 +29,8 @@ struct GraphPiece {
 void set_roots(GraphPiece& piece, const Tensors& outputs);
 
 /// Runs backward with `gradients` of the outputs (undefined ones are left out; empty: there are none). Accumulates gradients of parameters
-/// and returns those of the inputs, undefined for inputs without gradient. Of an input that is there twice, the first has it all.
+/// and returns the gradients of the inputs, undefined for inputs without gradient. If an input occurs twice, its first occurrence gets the
+/// whole gradient.
 [[nodiscard]] Tensors backward_through(GraphPiece piece, Tensors gradients);
 
 }  // namespace mptune::profiler

@@ -11,7 +11,7 @@ bool has_channels(const at::Tensor& tensor) {
   return tensor.dim() == 4 && at::isFloatingType(tensor.scalar_type());
 }
 
-// Asks for the suggested format: a 1x1 weight is contiguous in both formats, and its strides choose the kernel.
+// Looks at the suggested format: a 1x1 weight is contiguous in both formats, and its strides choose the kernel.
 bool is_channels_last(const at::Tensor& tensor) {
   return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }

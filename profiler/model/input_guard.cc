@@ -58,8 +58,8 @@ Tensors InputGuard::counted(const Tensors& inputs, const RunContext& context, co
               "take the step again with a fresh batch: from now on the layer gets copies");
 }
 
-// Passes each input without gradient with its own version counter, and restores its values if they were overwritten. So backward keeps no
-// second copy.
+// Passes each input without gradient with its own version counter, and restores its values if they were overwritten. So the backward keeps
+// no second copy.
 Tensors InputGuard::watched(const Tensors& inputs, const Forward& forward) {
   const bool guarded = autograd_guards(inputs);
   Tensors given, spare;

@@ -12,8 +12,8 @@ class InputGuard {
  public:
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  /// Runs `forward` and returns its result. May run it twice, with the same random numbers. Throws Error where a
-  /// forward writes after others that did not: the input is then overwritten. The next forward gets a copy.
+  /// Runs `forward` and returns its result. May run it twice, with the same random numbers. Throws Error if a forward writes to its input
+  /// after earlier ones did not: the input is then overwritten. The next forward gets a copy.
   [[nodiscard]] Tensors run(const Tensors& inputs, const RunContext& context, const Forward& forward);
 
  private:

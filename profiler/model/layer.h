@@ -33,7 +33,7 @@ struct RunContext {
   std::int64_t samples = 0;
   bool recomputing = false;              ///< a recomputation: statistics must not be recorded again
   bool recomputed = false;               ///< a recomputation of this forward will follow
-  bool evaluating = false;               ///< dropout and batch norms as after training; nothing that the layer keeps changes
+  bool evaluating = false;               ///< dropout and batch norms behave as after training; nothing that the layer keeps changes
   profiler::DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
 };
 
@@ -44,13 +44,13 @@ struct BatchStatistics {
   std::int64_t count = 0;  ///< values per channel
 };
 
-/// What a layer does with the tensors that it takes. Stages then send each other only what is read, and wait for nothing else.
+/// What a layer does with its input tensors. Stages then send each other only what is read, and wait for nothing else.
 struct TensorFlow {
   static constexpr int kSeveral = 2;
 
-  /// Per input: 0: the layer looks neither at its values nor at its sizes; 1: one operator reads it, whose gradient is then all that the
-  /// layer adds to that of the input; kSeveral: more than one does, or it is not known how many. With 1 in place of kSeveral, gradients may
-  /// be added up in another order than in the un-pipelined step.
+  /// Per input: 0: the layer reads neither its values nor its sizes; 1: one operator reads it, whose gradient is then all that the layer
+  /// adds to the input's gradient; kSeveral: more than one operator reads it, or it is not known how many. With 1 in place of kSeveral,
+  /// gradients may be added up in another order than in the un-pipelined step.
   std::vector<int> reads;
   std::vector<int> passes;  ///< per output: index of the input that it is, unchanged; -1: the layer computes it
   bool operator==(const TensorFlow&) const = default;
@@ -66,37 +66,37 @@ class Layer {
   [[nodiscard]] virtual Tensors forward(const Tensors& inputs, const RunContext& context) = 0;
 
   /// What forward() does with its tensors, the same in every call; nullopt: it reads all inputs and computes all outputs, all different.
-  /// forward() may get an empty tensor for an input that it does not read, and what it returns for an output that it passes on is replaced
-  /// by the input.
+  /// forward() may get an empty tensor for an input that it does not read, and an output that it passes on is replaced by the input.
   [[nodiscard]] virtual std::optional<TensorFlow> flow() const { return std::nullopt; }
 
-  /// Trainable parameters (leaves that require gradients), in a fixed order that all clones share.
+  /// Returns the trainable parameters (leaves that require gradients), in a fixed order that all clones share.
   [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;
-  /// State that is saved but not trained (running statistics), in a fixed order.
+  /// Returns state that is saved but not trained (running statistics), in a fixed order.
   [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
 
-  /// True if its tensors' names are unique in the whole model: the same name in another such layer is the same tensor (tied weights).
+  /// True if its tensors' names are unique in the whole model: layers of this kind that use the same name share one tensor (tied weights).
   [[nodiscard]] virtual bool shares_by_name() const { return false; }
   /// Uses `tensor` from now on for its parameter or buffer `name`. Called only if shares_by_name().
   virtual void share(const std::string& /*name*/, const at::Tensor& /*tensor*/) {}
 
-  /// An independent copy with equal values whose tensors are allocated by the calling thread (and charged to its device).
+  /// Returns an independent copy with equal values whose tensors are allocated by the calling thread (and charged to its device).
   [[nodiscard]] virtual std::unique_ptr<Layer> clone() const = 0;
 
-  /// Name of the kind for reports: "Bottleneck", "Linear".
+  /// Returns the name of the kind for reports: "Bottleneck", "Linear".
   [[nodiscard]] virtual std::string kind() const = 0;
 
-  /// Samples of a micro-batch that forward() takes: of a program that was exported for a range.
+  /// Number of samples that forward() takes in a micro-batch. It is limited for a program that was exported for a range.
   [[nodiscard]] virtual SampleRange samples() const { return {}; }
   /// True if samples of one micro-batch influence each other (batch norm).
   [[nodiscard]] virtual bool has_batch_statistics() const { return false; }
-  /// Statistics of the last forward that was not a recomputation, one per batch norm in a fixed order; empty without any.
+  /// Returns the statistics of the last forward that was not a recomputation, one per batch norm in a fixed order; empty without batch
+  /// norms.
   [[nodiscard]] virtual std::vector<BatchStatistics> take_statistics() { return {}; }
-  /// A buffer that its forward has written, other than running statistics that are committed: moving averages and the like. Such a layer
-  /// sees the micro-batches one after the other, so that its stage has no replicas. "" for none so far.
+  /// Returns a buffer that its forward has written, other than running statistics that are committed: a moving average, for example. A
+  /// layer with one sees the micro-batches one after the other, so that its stage has no replicas. "" if it has written none so far.
   [[nodiscard]] virtual std::string written_buffer() const { return ""; }
-  /// Updates running statistics once per step. `by_norm`: for each batch norm the statistics of all micro-batches, in ascending order.
-  /// The result equals that of one forward over the whole batch.
+  /// Updates running statistics once per step. `by_norm`: for each batch norm, the statistics of all micro-batches, in ascending order. The
+  /// result equals that of one forward over the whole batch.
   virtual void commit_statistics(const std::vector<std::vector<BatchStatistics>>& /*by_norm*/) {}
 };
 

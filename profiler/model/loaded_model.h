@@ -17,7 +17,7 @@ struct StateExtras {
 /// A model and what its file says besides.
 struct LoadedModel {
   Model model;
-  std::vector<std::string> warnings = {};  ///< what a user should know of the file, a clause each
+  std::vector<std::string> warnings = {};  ///< what a user should know about the file, a clause each
   StateExtras extras = {};                 ///< for load_state and save_state, so that a saved state is complete
 };
 

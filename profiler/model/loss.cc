@@ -20,14 +20,14 @@ void check_target(const at::Tensor& target, const char* loss) {
   }
 }
 
-/// Under autocast the mean of what was computed in 16 bits is taken in float32.
+/// Returns the type of the mean: under autocast, the mean of what was computed in 16 bits is taken in float32.
 at::ScalarType type_of_mean(const at::Tensor& output) {
   const at::ScalarType type = output.scalar_type();
   const bool half = type == at::kHalf || type == at::kBFloat16;
   return half && at::autocast::is_autocast_enabled(output.device().type()) ? at::kFloat : type;
 }
 
-/// Weights of the classes, as the mean takes them; undefined: 1 each.
+/// Returns the weights of the classes, as the mean takes them; undefined: 1 each.
 at::Tensor class_weights_for(const at::Tensor& output, std::int64_t classes, const std::vector<double>& weights) {
   if (weights.empty()) return {};
   if (std::ssize(weights) != classes)
@@ -36,7 +36,7 @@ at::Tensor class_weights_for(const at::Tensor& output, std::int64_t classes, con
   return at::tensor(weights, at::kDouble).to(output.options().dtype(type_of_mean(output)).requires_grad(false));
 }
 
-/// LibTorch's error names neither the number of classes nor what may be done.
+/// Throws an error of its own, since LibTorch's names neither the number of classes nor a remedy.
 void check_range(const at::Tensor& target, std::int64_t classes, std::int64_t ignored) {
   const at::Tensor wrong = target.masked_select((target.lt(0) | target.ge(classes)) & target.ne(ignored));
   if (wrong.numel() > 0)
@@ -44,7 +44,7 @@ void check_range(const at::Tensor& target, std::int64_t classes, std::int64_t ig
                 "--loss cross_entropy", "give targets from 0 to " + std::to_string(classes - 1) + ", or the ignore_index");
 }
 
-/// Probabilities of the classes, as mixup and distillation give them.
+/// Takes probabilities of the classes as targets, as mixup and distillation give them.
 at::Tensor cross_entropy_of_probabilities(const at::Tensor& output, const at::Tensor& target, const LossChoice& choice) {
   if (output.sizes() != target.sizes() || output.dim() < 2)
     throw Error("a target of probabilities is " + shape_text(target.sizes()) + ", the output " + shape_text(output.sizes()),
@@ -79,7 +79,7 @@ at::Tensor counted_by_cross_entropy(const at::Tensor& target, const LossChoice& 
   const at::Tensor rows = counts.unsqueeze(-1);
   if (choice.class_weights.empty()) return of_samples(rows);
   const at::Tensor weights = at::tensor(choice.class_weights, at::kDouble);
-  // A target that is no class is refused by the loss.
+  // A target that is not a class is refused by the loss.
   const at::Tensor known = classes.clamp(0, weights.size(0) - 1);
   return of_samples(weights.index({known.unsqueeze(-1)}) * rows);
 }

@@ -26,7 +26,7 @@ std::string describe(const char* role, const NamedTensor& named) {
          shape_text(named.tensor.sizes()) + "\n";
 }
 
-// Otherwise optimizers would update a parameter twice, and stages would train separate copies of it.
+// Throws Error if a tensor has two names: optimizers would update a parameter twice, and stages would train separate copies of it.
 void check_unique(const std::vector<NamedTensor>& tensors) {
   std::set<std::string> names;
   std::set<const void*> seen;
@@ -182,7 +182,7 @@ Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count) {
 
 namespace {
 
-// Unread inputs that are not there are given as empty tensors.
+// Gives empty tensors for unread inputs that are not there.
 Tensors given_to(const TensorFlow& flow, const Tensors& inputs) {
   Tensors given = inputs;
   const auto there = std::ranges::find_if(inputs, &at::Tensor::defined);

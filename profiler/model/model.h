@@ -24,7 +24,7 @@ struct SampleTensor {
   bool operator==(const SampleTensor&) const = default;
 };
 
-/// Description of one sample. No inputs: unknown. An integer target without classes: no target.
+/// Description of one sample. Without inputs, they are unknown. An integer target without classes means that there is no target.
 struct SampleDescription {
   std::vector<SampleTensor> inputs = {};
   SampleTensor target = {.type = at::kLong};
@@ -36,7 +36,7 @@ struct Batch {
   at::Tensor target;
 };
 
-/// `count` samples from `first` on, as views of the batch.
+/// Returns `count` samples from `first` on, as views of the batch.
 [[nodiscard]] Tensors samples_of(const Tensors& tensors, std::int64_t first, std::int64_t count);
 [[nodiscard]] Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count);
 
@@ -47,17 +47,17 @@ struct ModelLayer {
   Precision precision = Precision::float32;  ///< that run_layer() computes in
 };
 
-/// A copy with a layer of its own.
+/// Returns a copy with a layer of its own.
 [[nodiscard]] ModelLayer copy_of(const ModelLayer& layer);
 
-/// Makes layers that hold the same tensor (Layer::shares_by_name) use the first layer's, so that gradients accumulate there.
+/// Makes layers that hold the same tensor (Layer::shares_by_name) use the first layer's tensor, so that gradients accumulate there.
 void tie_layers(const std::vector<ModelLayer>& layers);
-/// Parameters (buffers) of layers in order; shared ones only once, at the first layer that holds them.
+/// Returns the parameters (buffers) of layers in order; shared ones only once, at the first layer that holds them.
 [[nodiscard]] std::vector<NamedTensor> parameters_of(const std::vector<ModelLayer>& layers);
 [[nodiscard]] std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers);
 
-/// Layers with a loss, run one after another; which of them read what others compute is in model_flow.h. Ties them; two names for one
-/// parameter are an error otherwise. Movable, not copyable; clone the layers to have them twice.
+/// Layers with a loss, run one after another; model_flow.h says which of them read what others compute. The constructor ties the layers;
+/// two names for one parameter are an error otherwise. Movable, not copyable; clone the layers to have them twice.
 class Model {
  public:
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);
@@ -69,18 +69,19 @@ class Model {
   [[nodiscard]] const Loss& loss() const { return loss_; }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
   [[nodiscard]] int default_batch() const { return default_batch_; }
-  /// Of a micro-batch that all layers take.
+  /// Returns how many samples a micro-batch may have so that all layers take it.
   [[nodiscard]] SampleRange samples() const;
-  /// From now on layers and loss compute under autocast to this type, the backward too: parameters and their gradients stay as they are.
+  /// From now on layers and loss compute under autocast to this type, in the backward, too. Parameters and their gradients stay as they
+  /// are.
   void compute_in(Precision precision);
 
-  /// All parameters, each once, with their names in the user's model (torchvision's for the ResNets).
+  /// Returns all parameters, each once, with their names in the user's model (torchvision's for the ResNets).
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
 
-  /// "sha256:..." of layer names, kinds, parameter and buffer shapes and dtypes and edges; never of weights or batch.
+  /// Returns "sha256:..." of layer names, kinds, parameter and buffer shapes and dtypes and edges; never of weights or batch.
   [[nodiscard]] std::string fingerprint() const;
-  /// "3x64x64:float32", "words=64:int64,mask=64:int64" for several inputs; "" where the shape is not known.
+  /// Returns "3x64x64:float32", or "words=64:int64,mask=64:int64" for several inputs; "" if the shape is not known.
   [[nodiscard]] std::string input_text() const;
 
  private:
@@ -91,11 +92,12 @@ class Model {
   int default_batch_;
 };
 
-/// Random data for the description, the same for the same seed.
+/// Makes random data for the description, the same for the same seed.
 [[nodiscard]] Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed);
 
-/// Runs one layer, the `index`th of its model. All are run by this function: what they draw at random depends on context, index and sample
-/// alone (randomness.h). Without context.samples the first input says how many there are. A c10::Error that the layer throws names it.
+/// Runs one layer, the `index`th of its model. All layers are run by this function: what they draw at random depends on context, index and
+/// sample alone (randomness.h). Without context.samples, the first input's size is the number of samples. A c10::Error that the layer
+/// throws names the layer.
 [[nodiscard]] Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context);
 
 /// Runs all layers on `inputs` in the calling thread, without pipelining.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kRemedy = "let Layer::flow say what forward does";
 
-/// How many tensors layer `layer` takes; kAll: it does not say.
+/// Returns how many tensors layer `layer` takes; kAll: it does not say.
 int taken_by(const std::vector<ModelLayer>& layers, int layer) {
   if (as_index(layer) == layers.size()) return ModelTensor::kAll;
   const std::optional<TensorFlow> flow = layers[as_index(layer)].layer->flow();
@@ -51,7 +51,7 @@ std::vector<int> ModelFlow::made_by(int maker, int count) {
   return made;
 }
 
-// The same tensor may be taken twice.
+// Adds a reader; a layer may take the same tensor twice.
 void ModelFlow::add_reader(int tensor, int layer, int operators) {
   auto& [maker, output, readers, several] = tensors_[as_index(tensor)];
   const bool again = !readers.empty() && readers.back() == layer;

@@ -14,18 +14,18 @@ struct ModelTensor {
   int maker = -1;                 ///< layer that computes it; -1: it is an input of the model
   int output = 0;                 ///< its index among the maker's outputs, or among the model's inputs; kAll: all of them
   std::vector<int> readers;       ///< layers that read it, ascending; the number of layers stands for the loss
-  std::vector<int> several = {};  ///< those of them in which more than one operator may read it
+  std::vector<int> several = {};  ///< readers in which more than one operator may read it
   bool operator==(const ModelTensor&) const = default;
 };
 
-/// Which layers of a model read what others compute, from Layer::flow. A model whose layers do not say it is a chain.
+/// Which layers of a model read what others compute, from Layer::flow. A model whose layers do not describe their flow is a chain.
 class ModelFlow {
  public:
-  /// Throws Error for flows that do not fit each other.
+  /// Throws Error if the layers' flows do not fit each other.
   explicit ModelFlow(const std::vector<ModelLayer>& layers);
 
   [[nodiscard]] const std::vector<ModelTensor>& tensors() const { return tensors_; }
-  /// Indices into tensors() of what a layer takes, in its order; behind the last layer, of what the loss takes.
+  /// Returns indices into tensors(): the inputs of the layer after the cut, in its order; after the last layer, what the loss takes.
   [[nodiscard]] const std::vector<int>& at(int cut) const { return cuts_[as_index(cut)]; }
   /// True if the cut's tensors are one entry that stands for all of them.
   [[nodiscard]] bool is_unknown(int cut) const;
@@ -37,7 +37,7 @@ class ModelFlow {
   void pass_through(int layer, const std::vector<ModelLayer>& layers);
 
   std::vector<ModelTensor> tensors_;
-  std::vector<std::vector<int>> cuts_;  ///< by the layer behind the cut
+  std::vector<std::vector<int>> cuts_;  ///< by the index of the layer after the cut
 };
 
 }  // namespace mptune::profiler

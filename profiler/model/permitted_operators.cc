@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kNamespace = "aten::";
 
-// Take a text that selects a mode or is data itself. In-place forms have the same entry.
+// Operators that take a text that selects a mode or is data itself. In-place forms have the same entry.
 constexpr std::string_view kWithTexts =
     " add all any argsort capitalize cat center clear concat concatenate conv1d conv2d conv3d copy count cummax cummin cumprod cumsum"
     " Delete device diagonal dict div divide einsum empty endswith eq expandtabs find flatten Float format full gather ge gelu"
@@ -24,13 +24,13 @@ constexpr std::string_view kWithTexts =
     " transpose unbind unflatten update upper values var var_mean warn zeros zfill ";
 constexpr std::string_view kWithTextsBeginning[] = {"fft_", "linalg_"};
 
-// Public operators that do other things than to compute, or trust the indices that they are given.
+// Public operators that do more than compute, or trust the indices that they are given.
 constexpr std::string_view kExcluded =
     " backward cuda from_file get_gradients initial_seed manual_seed pin_memory record_stream resize resize_as resize_as_sparse"
     " retain_grad save seed set set_data wait ";
 constexpr std::string_view kExcludedBeginning[] = {"fbgemm_", "quantized_", "miopen_", "cudnn_", "mkldnn_", "nested_", "sparse_"};
 
-// Of those that PyTorch keeps to itself: what its own functions, torch.export and decompositions leave in programs.
+// Operators that PyTorch keeps to itself, but that its own functions, torch.export and decompositions leave in programs.
 constexpr std::string_view kPrivate =
     " _adaptive_avg_pool2d _adaptive_avg_pool3d _addmm_activation _aminmax _assert_async _assert_scalar _assert_tensor_metadata"
     " _autocast_to_full_precision _autocast_to_reduced_precision _batch_norm_impl_index _batch_norm_no_update _batch_norm_with_update"
@@ -101,7 +101,7 @@ bool is_text(const c10::Type& type) {
          std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return is_text(*inner); });
 }
 
-// "add_" is "add": what a form in place may do its other form may, too. "__iadd__" stays.
+// Returns "add" for "add_": an operator's other form may do what its in-place form may. "__iadd__" stays.
 std::string_view without_in_place(std::string_view name) {
   return name.ends_with('_') && !name.ends_with("__") ? name.substr(0, name.size() - 1) : name;
 }

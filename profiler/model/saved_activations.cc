@@ -74,8 +74,8 @@ class SavingHooks final : public torch::autograd::SavedVariableHooks {
   MovablePtr tensor_;
 };
 
-// What decides whether hooks are called when autograd saves a tensor is a function of the default engine. Backwards run in LibTorch's own
-// engine, which has the threads of the GPUs: a second engine would start none.
+// Autograd asks the default engine whether to call hooks when it saves a tensor. Backwards run in LibTorch's own engine, which has the
+// threads of the GPUs: a second engine would start none.
 class SavingEngine final : public torch::autograd::Engine {
  public:
   explicit SavingEngine(Engine& runs) : runs_(runs) {}

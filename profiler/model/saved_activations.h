@@ -34,11 +34,12 @@ class SavedActivations {
   /// runs backwards, as in a Python program.
   [[nodiscard]] std::unique_ptr<Scope> collect();
 
-  /// The bytes of each memory block once, as one-dimensional tensors, in the order in which they were saved. Call it after the forward.
+  /// Returns the bytes of each memory block once, as one-dimensional tensors, in the order in which they were saved. Call it after the
+  /// forward.
   [[nodiscard]] std::vector<at::Tensor> storages();
-  /// Gives the blocks of storages() up; others may still refer to them.
+  /// Releases the blocks of storages(); others may still refer to them.
   void free();
-  /// `copies` of storages(), in the same order, take their place. Each is given up when autograd has done with it.
+  /// Puts `copies` of storages(), in the same order, in their place. Each is released when autograd has done with it.
   void restore(const std::vector<at::Tensor>& copies);
 
   struct State;

@@ -16,11 +16,11 @@ struct ScalarTypeNames {
 };
 [[nodiscard]] const std::vector<ScalarTypeNames>& scalar_types();
 
-/// "float32"; LibTorch's own name for types that are not in the table.
+/// Returns a name such as "float32"; LibTorch's own name for types that are not in the table.
 [[nodiscard]] std::string scalar_type_name(at::ScalarType type);
 [[nodiscard]] std::optional<at::ScalarType> scalar_type_by_name(const std::string& name);
 
-/// "3x224x224:float32", "scalar:int64".
+/// Returns a text such as "3x224x224:float32" or "scalar:int64".
 [[nodiscard]] std::string tensor_text(at::IntArrayRef sizes, at::ScalarType type);
 
 }  // namespace mptune::profiler

@@ -57,7 +57,7 @@ struct MatrixProduct {
       made = weight_transposed ? gradient.t().mm(x).t() : x.t().mm(gradient);
     return {scaled(made, alpha), {}};
   }
-  /// Adds to `sum`, which has the weight's form.
+  /// Adds the weight's gradient to `sum`, which has the weight's form.
   void add_to(at::Tensor sum, const at::Tensor& gradient) const {
     const at::Tensor& x = input.checked();
     weight_is_first ? sum.addmm_(gradient, x.t(), 1, alpha) : sum.addmm_(x.t(), gradient, 1, alpha);
@@ -67,7 +67,7 @@ struct MatrixProduct {
   }
 };
 
-/// The same for batches of matrices.
+/// Y = mat1 mat2 for batches of matrices.
 struct BatchedProduct {
   Saved input;
   bool weight_is_first;
@@ -104,7 +104,7 @@ struct Convolution {
   [[nodiscard]] bool fuses(const at::Tensor& gradient) const {
     return !transposed && weight.tensor().numel() >= input.tensor().numel() + gradient.numel();
   }
-  /// True if both differ in their samples only.
+  /// True if the two convolutions differ in their samples only.
   [[nodiscard]] bool is_like(const Convolution& other) const {
     const auto settings = [](const Convolution& c) { return std::tie(c.stride, c.padding, c.dilation, c.groups, c.has_bias); };
     return settings(*this) == settings(other) && input.tensor().sizes().slice(1) == other.input.tensor().sizes().slice(1);
@@ -204,7 +204,7 @@ class SetAside final : public WeightGradient {
   }
 
  private:
-  // Not under autocast, which converts the weight.
+  // False under autocast, which converts the weight.
   [[nodiscard]] bool has_type_of_weight(const at::Tensor& tensor) const { return tensor.scalar_type() == weight().scalar_type(); }
 
   void drop() {
@@ -286,7 +286,7 @@ class Splitter {
     if (!weight) return;
     const bool has_bias = node.next_edges().size() > 2 && node.next_edge(2).is_valid();
     auto bias = has_bias ? path_behind(node, 2) : std::nullopt;
-    // oneDNN computes the weight gradient with that of the bias: one that stays would compute it twice.
+    // oneDNN computes the weight gradient with the bias gradient: a bias that stays in the backward would compute the weight's twice.
     if (has_bias && !bias) return;
     Convolution product{Saved(node.input_),
                         Saved(node.weight_),
@@ -325,7 +325,7 @@ class Splitter {
     made_.push_back(std::make_unique<SetAside<Product>>(std::move(product), node, std::move(weight), std::move(bias)));
   }
 
-  /// The path along an edge of a product, if it leads to a parameter that nothing else in the piece uses.
+  /// Returns the path along an edge of a product, if it leads to a parameter that nothing else in the piece uses.
   [[nodiscard]] std::optional<PathToParameter> path_behind(Node& product, std::size_t edge) const {
     PathToParameter path;
     std::shared_ptr<Node> node = product.next_edge(edge).function;

@@ -27,7 +27,7 @@ using ParameterValues = std::map<std::string, std::int64_t>;
 [[nodiscard]] ParameterValues parse_parameters(const std::string& model, const std::string& text,
                                                const std::vector<ParameterRange>& ranges);
 
-/// The type of `--input`: float32 (default) or float64. Throws Error for another type.
+/// Returns the type of `--input`: float32 (default) or float64. Throws Error for another type.
 [[nodiscard]] at::ScalarType floating_type(const std::optional<InputText>& input, const std::string& expected);
 
 /// Input of an image model.
@@ -38,10 +38,11 @@ struct ImageInput {
   std::int64_t least = 8;
   std::int64_t multiple = 1;  ///< both sides are multiples of it
 };
-/// Samples of `--input` ("": the model's default) with one class number as target. Throws Error for an unsuitable shape or type.
+/// Returns the samples of `--input` ("": the model's default) with one class number as target. Throws Error for an unsuitable shape or
+/// type.
 [[nodiscard]] SampleDescription parse_images(const ImageInput& images, const std::string& input, std::int64_t classes);
 
-/// Number of tokens of `--input`, by default `seq`. Throws Error if it differs from seq= in the parameters or exceeds `most`.
+/// Returns the number of tokens of `--input`, by default `seq`. Throws Error if it differs from seq= in the parameters or exceeds `most`.
 [[nodiscard]] std::int64_t parse_tokens(const std::string& model, const std::string& parameters, const std::string& input, std::int64_t seq,
                                         std::int64_t most);
 

@@ -15,7 +15,7 @@
 /// Makes layers of built-in models.
 namespace mptune::profiler {
 
-/// Default initialisation: convolutions as in torchvision with zero biases, linear layers as in torch::nn.
+/// The default initialisation: convolutions as in torchvision with zero biases, linear layers as in torch::nn.
 void initialise_usually(torch::nn::Module& module, at::Generator& generator);
 
 /// One layer of a built-in model: name, module paths that it covers, kind, prefix of its parameters.

@@ -49,7 +49,7 @@ Tensors classify(torch::nn::Module& module, const Tensors& inputs) {
   return and_the_rest(static_cast<Dense&>(module).forward(inputs.at(0)), inputs, 1);
 }
 
-// Flow of a layer that reads the first of `taken` tensors, computes one from it, and passes all from the `used`th on.
+// Returns the flow of a layer that reads the first of `taken` tensors, computes one from it, and passes on all from number `used` on.
 TensorFlow flow_of(int taken, int used) {
   TensorFlow flow{std::vector<int>(static_cast<std::size_t>(taken), 0), {-1}};
   flow.reads[0] = 1;

@@ -15,7 +15,7 @@ class Convolution final : public torch::nn::Cloneable<Convolution> {
   Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride, bool with_bias = false);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// As in torchvision: normal with variance 2 / fan_out, zero bias.
+  /// Initialises as torchvision does: normal with variance 2 / fan_out, zero bias.
   void initialise(at::Generator& generator);
 
   at::Tensor weight;
@@ -32,7 +32,7 @@ class TransposedConvolution final : public torch::nn::Cloneable<TransposedConvol
   TransposedConvolution(std::int64_t in, std::int64_t out);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// As in torch::nn::ConvTranspose2d: uniform within +-1 / sqrt(out x 4).
+  /// Initialises as torch::nn::ConvTranspose2d does: uniform within +-1 / sqrt(out x 4).
   void initialise(at::Generator& generator);
 
   at::Tensor weight;
@@ -47,9 +47,9 @@ class Dense final : public torch::nn::Cloneable<Dense> {
   Dense(std::int64_t in, std::int64_t out, bool with_bias = true);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// As in torch::nn::Linear: uniform within +-1 / sqrt(in).
+  /// Initialises as torch::nn::Linear does: uniform within +-1 / sqrt(in).
   void initialise(at::Generator& generator);
-  /// As in GPT: normal weights, zero bias.
+  /// Initialises as GPT does: normal weights, zero bias.
   void initialise_normal(at::Generator& generator, double deviation);
 
   at::Tensor weight;

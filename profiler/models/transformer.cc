@@ -51,7 +51,7 @@ class Block final : public torch::nn::Cloneable<Block> {
     contract = register_module("contract", std::make_shared<Dense>(4 * d, d));
   }
   void initialise(at::Generator& generator) {
-    // As in GPT-2: outputs that are added to the residual stream 2 x layers times start smaller by its square root.
+    // As in GPT-2, outputs that are added to the residual stream 2 x layers times start smaller by the square root of that number.
     const double residual = kTransformerDeviation / std::sqrt(2.0 * static_cast<double>(sizes_.layers));
     qkv->initialise_normal(generator, kTransformerDeviation);
     projection->initialise_normal(generator, residual);

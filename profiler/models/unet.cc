@@ -74,7 +74,7 @@ Tensors down(torch::nn::Module& module, const Tensors& inputs) {
   return outputs;
 }
 
-// `skips` tensors wait for layers behind this one.
+// Returns the flow of a down layer; `skips` tensors wait for layers after it.
 TensorFlow flow_down(std::int64_t skips) {
   TensorFlow flow{{1}, {-1, 0}};
   for (int i = 1; i <= skips; ++i) flow.reads.push_back(0), flow.passes.push_back(i);

@@ -33,7 +33,7 @@ std::shared_ptr<torch::nn::Module> clone_quietly(const torch::nn::Module& module
   return copy;
 }
 
-/// The module and all that it holds in evaluation mode while it lives.
+/// Puts the module and everything that it holds into evaluation mode while it lives.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& root) : modules_(root.modules()) {

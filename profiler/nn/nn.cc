@@ -25,7 +25,7 @@ class Child final : public torch::nn::Module {
   torch::nn::AnyModule child_;
 };
 
-// "torch::nn::Conv2dImpl" -> "Conv2d".
+// Returns "Conv2d" for "torch::nn::Conv2dImpl".
 std::string kind_of(const torch::nn::Module& module) {
   std::string name = module.name();
   const auto scope = name.rfind("::");

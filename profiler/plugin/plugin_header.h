@@ -16,8 +16,8 @@ namespace mptune {
 inline constexpr std::uint32_t kPluginAbi = 3;  ///< raised when a type of the plug-in interface changes without changing its size
 inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
 
-/// The C++ standard library, whose types the interface has. LibTorch is built with libstdc++. Compilers that use it agree on the rest (the
-/// C++ ABI of Itanium), whatever their number in __GXX_ABI_VERSION: g++ 12 says 1017, clang 1002.
+/// The C++ standard library, whose types are part of the interface. LibTorch is built with libstdc++. Compilers that use it agree on the
+/// rest (the C++ ABI of Itanium), whatever their number in __GXX_ABI_VERSION: g++ 12 says 1017, clang 1002.
 #if defined(_LIBCPP_VERSION)
 inline constexpr std::string_view kStandardLibrary = "libc++";
 #elif defined(__GLIBCXX__)

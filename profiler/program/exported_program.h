@@ -136,7 +136,7 @@ struct ExportedProgram {
   std::string torch_version;
   int schema_minor = 0;
   bool decomposed = false;                   ///< exported after run_decompositions(): functional form, not trainable
-  std::string batch_limit{};                 ///< the user's line that limits the batch: "net.py:8, if x.shape[0] < 64:"; "" where unknown
+  std::string batch_limit{};                 ///< the user's line that limits the batch: "net.py:8, if x.shape[0] < 64:"; "" if unknown
   std::set<std::string> cumulative_norms{};  ///< modules whose running statistics are the mean over all batches (momentum=None)
 };
 
@@ -155,7 +155,7 @@ void each_value(const ProgramArgument& argument, const Visit& visit) {
 [[nodiscard]] ExportedProgram read_program(const std::string& json, const std::string& where);
 
 /// Reads a model_weights_config.json or model_constants_config.json: stored tensors by full name.
-/// Throws Error likewise, and for record names that point outside of the archive's folder.
+/// Throws Error as read_program() does, and for record names that point outside of the archive's folder.
 [[nodiscard]] std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json, const std::string& where);
 
 }  // namespace mptune::profiler

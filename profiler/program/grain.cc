@@ -29,7 +29,7 @@ class WorkEstimate {
   }
 
  private:
-  /// Number of products that are summed for each element of the result.
+  /// Returns the number of products that are summed for each element of the result.
   double summed(const ProgramNode& node) const {
     const std::string_view target = node.target;
     const auto is = [&](std::string_view name) { return target.find(name) != std::string_view::npos; };
@@ -59,7 +59,7 @@ class WorkEstimate {
     if (all == nullptr) return 1;
     return std::accumulate(all->begin(), all->end(), 1.0, [&](double product, const SymbolicSize& size) { return product * known(size); });
   }
-  /// The dimension counted from the end, 1 for the last.
+  /// Returns the dimension counted from the end, 1 for the last.
   double size(int value, std::size_t from_end) const {
     const auto* all = sizes(value);
     return all == nullptr || all->size() < from_end ? 1 : known((*all)[all->size() - from_end]);

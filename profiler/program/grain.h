@@ -11,9 +11,9 @@ namespace mptune::profiler {
 /// contain one of them. Requires: `node` is one of `graph`.
 [[nodiscard]] bool works_hard(const ProgramGraph& graph, const ProgramNode& node);
 
-/// Estimated multiplications of every node of a graph, at least 1 each, for the given values of the program's symbols.
-/// Matrix products and convolutions: elements of the result times products summed per element. Regions: the sum of their nodes.
-/// All other nodes: elements of the result. Unknown sizes count as 1.
+/// Returns the estimated multiplications of every node of a graph, at least 1 each, for the given values of the program's symbols. Matrix
+/// products and convolutions count elements of the result times products summed per element. Regions count the sum of their nodes. All
+/// other nodes count elements of the result. Unknown sizes count as 1.
 [[nodiscard]] std::vector<double> node_work(const ProgramGraph& graph, const SymbolValues& symbols);
 
 /// A cut before node `position`, which would send `bytes`.

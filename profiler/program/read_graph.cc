@@ -22,7 +22,7 @@ SymbolicSize size_of(const JsonField& field) {
   field.fail("a size of kind '" + kind + "'");
 }
 
-/// Numbers beyond JSON's are written as strings.
+/// Reads a number; numbers beyond JSON's are written as strings.
 double number_of(const JsonField& field) {
   if (!field.is_text()) return field.number();
   if (field.text() == "Infinity") return std::numeric_limits<double>::infinity();
@@ -67,7 +67,7 @@ bool is_of_torch(const PythonLine& line) {
   return has("/torch/nn/") || has("/torch/utils/") || has("/torch/_") || has("/torch/functional.py");
 }
 
-/// The user's line: the innermost of the stack that is neither torch's nor the exporter's, which calls the model with its loss.
+/// Returns the user's line: the innermost of the stack that is neither torch's nor the exporter's (which calls the model with its loss).
 std::string source_of(const std::string& stack) {
   const std::vector<PythonLine> lines = lines_of(stack);
   if (lines.empty()) return "";

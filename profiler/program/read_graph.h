@@ -5,7 +5,7 @@
 
 namespace mptune::profiler {
 
-/// Of the JSON texts in an archive of torch.export.
+/// Returns the source of the JSON texts in an archive of torch.export, for errors.
 [[nodiscard]] JsonSource exported_program_source(const std::string& file);
 
 /// Reads a Graph of the schema with its subgraphs. Throws Error like read_program.

@@ -24,13 +24,13 @@ struct SampleSymbols {
   SymbolValues values;
 };
 
-/// Finds the batch's symbol: the first symbolic first dimension of a user input. Trial values lie within the symbols' ranges.
-/// That of the batch is a prime number, which can be recognised in products.
+/// Finds the batch's symbol: the first symbolic first dimension of a user input. Trial values lie within the symbols' ranges. The batch's
+/// trial value is a prime number, which can be recognised in products.
 [[nodiscard]] SampleSymbols sample_symbols(const ExportedProgram& program);
 
-/// Sample axis of every value of `graph`; nullopt if unknown. Axes come from the symbolic sizes.
-/// A dimension that is a multiple of the samples (time x samples, samples x heads) is ambiguous: its order is followed through reshapes.
-/// `given`: axes of a region's arguments; empty for the program itself.
+/// Returns the sample axis of every value of `graph`; nullopt if unknown. Axes come from the symbolic sizes. A dimension that is a multiple
+/// of the samples (time x samples, samples x heads) is ambiguous: its order is followed through reshapes. `given`: axes of a region's
+/// arguments; empty for the program itself.
 [[nodiscard]] std::vector<std::optional<SampleAxis>> sample_axes(const ProgramGraph& graph, const SampleSymbols& symbols,
                                                                  const std::vector<SampleAxis>& given);
 

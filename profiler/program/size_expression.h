@@ -41,10 +41,10 @@ struct SizeExpression {
   std::vector<SizeExpression> operands = {};
 };
 
-/// The value of a variable; empty where it has none.
+/// Returns the value of a variable; nullopt if it has none.
 using SizeLookup = std::function<std::optional<std::int64_t>(const SizeExpression& variable)>;
 
-/// Empty where a variable has no value or a part is unknown, for a divisor of 0 and for results beyond 2^62.
+/// Returns the value; nullopt if a variable has no value, a part is unknown, a divisor is 0, or the result is beyond 2^62.
 [[nodiscard]] std::optional<std::int64_t> value_of(const SizeExpression& expression, const SizeLookup& lookup);
 
 }  // namespace mptune::profiler

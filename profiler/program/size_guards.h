@@ -11,7 +11,7 @@
 
 namespace mptune::profiler {
 
-/// Sizes of tensors by the names of a program's inputs: "x", "a_1" for the second of *a.
+/// The sizes of tensors by the names of a program's inputs: "x", "a_1" for the second of *a.
 using SizesByName = std::map<std::string, std::vector<std::int64_t>>;
 
 /// A condition on input sizes as torch.export writes it in Python: "L['x'].size()[0] == 2*L['y'].size()[0]".
@@ -20,7 +20,7 @@ class SizeGuard {
   /// Understands comparisons (==, !=, <=, <, >=, >, also chained) joined by `and`. Operands are integers, sizes, +, -, *, //, %, Mod, Min
   /// and Max, nested at most 64 deep. Returns nullopt for anything else; never throws.
   [[nodiscard]] static std::optional<SizeGuard> parse(const std::string& text);
-  /// nullopt if an input or a dimension is missing, or a result exceeds 2^62.
+  /// True if the sizes meet the condition; nullopt if an input or a dimension is missing, or a result exceeds 2^62.
   [[nodiscard]] std::optional<bool> holds(const SizesByName& sizes) const;
 
  private:
@@ -35,7 +35,7 @@ class SizeDemands {
 
   /// Throws Error with the guard or range that the sizes violate. `sizes`: one list per tensor of the user, in order.
   void check(const std::vector<std::vector<std::int64_t>>& sizes) const;
-  /// Guards that parse() does not understand; they are never checked.
+  /// Returns the guards that parse() does not understand; they are never checked.
   [[nodiscard]] const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:

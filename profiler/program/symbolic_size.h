@@ -11,7 +11,7 @@ namespace mptune::profiler {
 
 struct SizeExpression;
 
-/// Values of a program's symbols by name ("s95"), such as the number of samples.
+/// The values of a program's symbols by name ("s95"): the number of samples, for example.
 using SymbolValues = std::map<std::string, std::int64_t>;
 
 /// A size as torch.export writes it: a number or an expression of symbols. Copies are cheap: they share the immutable expression.
@@ -24,10 +24,10 @@ class SymbolicSize {
   /// value() is always nullopt; never throws.
   [[nodiscard]] static SymbolicSize parse(const std::string& srepr);
 
-  /// nullopt if a symbol has no value, the expression was not understood, or the result exceeds 2^62.
+  /// Returns the size; nullopt if a symbol has no value, the expression was not understood, or the result exceeds 2^62.
   [[nodiscard]] std::optional<std::int64_t> value(const SymbolValues& symbols) const;
   [[nodiscard]] bool is_number() const { return !expression_; }
-  /// k if the size is k * `symbol` with k >= 1; otherwise 0.
+  /// Returns k if the size is k * `symbol` with k >= 1; otherwise 0.
   [[nodiscard]] std::int64_t multiple_of(const std::string& symbol) const;
 
  private:

@@ -34,7 +34,7 @@ void for_blocks(const Attention& attention, const at::Tensor& query, const Work&
   }
 }
 
-/// How much each query of the block attends to each key, before dropout.
+/// Returns how much each query of the block attends to each key, before dropout.
 at::Tensor weights_of(const Attention& attention, const Block& block, const at::Tensor& key) {
   at::Tensor scores = at::matmul(block.query * attention.blocks.scale, key.transpose(-2, -1));
   if (attention.blocks.is_causal) {

@@ -10,7 +10,7 @@ namespace mptune::profiler {
 
 /// How attention with dropout goes through its queries.
 struct AttentionBlocks {
-  /// What block `block` multiplies its weights by: 0 or 1 / keep, of shape `sizes`. The same at every call, in any thread.
+  /// Returns what block `block` multiplies its weights by: 0 or 1 / keep, of shape `sizes`. The same at every call, in any thread.
   using Multiplier = std::function<at::Tensor(std::int64_t block, at::IntArrayRef sizes)>;
 
   std::int64_t queries = 1;  ///< in a block
@@ -19,8 +19,8 @@ struct AttentionBlocks {
   Multiplier multiplier;
 };
 
-/// Attention of (.., queries, width) to (.., keys, width) by blocks of queries: no tensor has a number for every query and key. The
-/// backward computes the weights of each block again. `mask`, if any, is added to the weights' logarithms; it gets no gradient.
+/// Computes attention of (.., queries, width) to (.., keys, width) by blocks of queries: no tensor has a number for every query and key.
+/// The backward computes the weights of each block again. `mask`, if any, is added to the weights' logarithms; it gets no gradient.
 [[nodiscard]] at::Tensor attention_in_blocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                              const std::optional<at::Tensor>& mask, const AttentionBlocks& blocks);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Random numbers from a counter-based hash, for the CPU's compiler and, as text, for the compiler of GPU code (kHashKernels). So it
-/// includes nothing, and both compute the same bits.
+/// Random numbers from a counter-based hash, for the CPU's compiler and, as text, for the compiler of GPU code (kHashKernels). For that
+/// reason it includes nothing, and both compute the same bits.
 namespace mptune::profiler {
 
 using HashWord = unsigned long long;
@@ -17,7 +17,7 @@ constexpr HashWord mixed(HashWord x) {
   return x ^ (x >> 31);
 }
 
-/// Key of part `part` of what `key` stands for.
+/// Returns the key of part `part` of what `key` stands for.
 constexpr HashWord key_of_part(HashWord key, HashWord part) {
   return mixed(key ^ mixed(part + kHashStride));
 }
@@ -37,7 +37,7 @@ struct UniformNumber {
   constexpr double operator()(HashWord hash) const { return static_cast<double>(hash >> shift) * unit; }
 };
 
-/// Numbers of some samples. Those of a sample are `runs` runs of `length` each. In memory run 0 of every sample comes first, then run 1 of
+/// The numbers of some samples. Each sample has `runs` runs of `length` numbers. In memory run 0 of every sample comes first, then run 1 of
 /// every sample, and so on: with one run, sample after sample.
 struct HashedSamples {
   HashWord key;
@@ -47,7 +47,7 @@ struct HashedSamples {
   HashWord length;
 };
 
-/// Numbers `first`, `first + step`, ... before `last` of the run that is number `run` in memory.
+/// Fills in numbers `first`, `first + step`, ... before `last` of the run that is number `run` in memory.
 template <class Value, class Number>
 constexpr void fill_run(Value* values, const HashedSamples& all, HashWord run, HashWord first, HashWord last, HashWord step,
                         Number number) {
@@ -57,8 +57,8 @@ constexpr void fill_run(Value* values, const HashedSamples& all, HashWord run, H
   for (HashWord i = first; i < last; i += step, counter += step * kHashStride) values[i] = number(mixed(counter));
 }
 
-/// Work of one of `columns` x `rows` threads, which share all numbers: a row has every `rows`-th run, a column every `columns`-th number of
-/// it.
+/// The work of one of `columns` x `rows` threads, which share all numbers: a row has every `rows`-th run, a column has every `columns`-th
+/// number of it.
 struct HashShare {
   HashWord column;
   HashWord columns;
@@ -81,7 +81,7 @@ __device__ inline HashShare share_of_thread() {
   extern "C" __global__ void name(Value* values, HashedSamples all, MaskNumber<Value> number) { \
     fill_share(values, all, share_of_thread(), number);                                         \
   }
-// By the size of the elements, whatever their type: the CPU says what 1 looks like in it.
+// Kernels by the size of the elements, whatever their type: the CPU says what 1 looks like in that type.
 MPTUNE_MASK_KERNEL(mptune_mask_1, unsigned char)
 MPTUNE_MASK_KERNEL(mptune_mask_2, unsigned short)
 MPTUNE_MASK_KERNEL(mptune_mask_4, unsigned int)

@@ -82,7 +82,7 @@ bool fill_by_kernel(const at::Tensor& tensor, HashedSamples all, const char* ker
   return problem.empty();
 }
 
-/// What 1 is in this type. Requires: floating-point or boolean.
+/// Returns the bits of 1 in this type. Requires: floating-point or boolean.
 HashWord bits_of_one(at::ScalarType type) {
   HashWord bits = 0;
   AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kBool, type, "hashed_mask", [&] {
@@ -120,7 +120,7 @@ at::Tensor mixed(at::Tensor x) {
   return x.bitwise_xor(shifted(x, 31));
 }
 
-/// Hashes of all elements.
+/// Returns hashes of all elements.
 at::Tensor hashes(const HashedDraw& draw, at::IntArrayRef sizes, const at::TensorOptions& options) {
   const std::int64_t numbers = c10::multiply_integers(sizes) / draw.samples;
   const auto integers = options.dtype(at::kLong);

@@ -63,7 +63,7 @@ struct Draws {
             "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0"});
   }
 
-  /// A draw of the scope, which can be repeated later and elsewhere.
+  /// Returns a draw of the scope, which can be repeated later and elsewhere.
   static HashedDraw next(at::IntArrayRef sizes) {
     const DrawScope::Place& place = scope->place_;
     const SampleAxis axis = axis_of(sizes);
@@ -71,7 +71,7 @@ struct Draws {
     const std::int64_t before = c10::multiply_integers(sizes.slice(0, as_index(axis.dimension)));
     return {next_key(), place.first_sample, place.samples, before * axis.outer};
   }
-  /// Numbers of a tensor that belong to one sample. Requires: its shape fits.
+  /// Returns how many numbers of a tensor belong to one sample. Requires: its shape fits.
   static std::int64_t numbers_of_a_sample(at::IntArrayRef sizes) {
     return c10::multiply_integers(sizes) / (axis_of(sizes).dimension < 0 ? 1 : scope->place_.samples);
   }
@@ -110,7 +110,7 @@ bool drawn_here(const at::Tensor& self, const Generator& generator) {
   return scope != nullptr && !generator.has_value() && self.numel() > 0;
 }
 
-// As many digits as the type can hold, so that rounding never gives 1.
+// Returns as many digits as the type can hold, so that rounding never gives 1.
 int digits_of(at::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -124,7 +124,7 @@ int digits_of(at::ScalarType type) {
   }
 }
 
-// Uniform in (0, 1]: never 0, because a logarithm follows.
+// Returns numbers uniform in (0, 1]: never 0, because a logarithm follows.
 at::Tensor positive_uniform(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return Draws::uniform(sizes, 53, options).clamp_min_(std::ldexp(1.0, -54));
 }
@@ -220,7 +220,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at:
 constexpr std::int64_t kFewWeights = 1 << 22;
 constexpr std::int64_t kWeightsOfABlock = 1 << 20;
 
-/// Queries in a block of attention with dropout; all of them where blocks are not worth while or do not fit.
+/// Returns the queries in a block of attention with dropout; all of them if blocks are not worth while or do not fit.
 std::int64_t queries_of_a_block(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                 const std::optional<at::Tensor>& mask) {
   const std::int64_t all = query.size(-2);

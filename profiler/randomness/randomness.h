@@ -43,7 +43,7 @@ class DrawScope {
   /// scope.
   void restart() { calls_ = 0; }
 
-  /// Name of the layer.
+  /// Returns the name of the layer.
   [[nodiscard]] const std::string& layer() const { return place_.name; }
 
   /// Rethrows the Error of a failed draw, if any: TorchScript's interpreter would replace it by another exception.

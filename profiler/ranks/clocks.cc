@@ -27,7 +27,7 @@ struct Point {
   double difference = 0;
 };
 
-// Least squares; a horizontal line where the times say nothing about drift.
+// Fits by least squares; a horizontal line if the times say nothing about drift.
 Line line_through(const std::vector<Point>& points, bool with_drift) {
   double time = 0, difference = 0;
   for (const Point& point : points) {
@@ -47,7 +47,7 @@ double residual(const Line& line, const Point& point) {
   return point.difference - line.at(point.time);
 }
 
-// The half of the points whose residuals lie closest together.
+// Returns the half of the points whose residuals lie closest together.
 std::vector<Point> closest_half(std::vector<Point> points, const Line& line) {
   std::ranges::sort(points, {}, [&](const Point& point) { return residual(line, point); });
   const std::size_t half = points.size() / 2 + 1;
@@ -80,8 +80,8 @@ std::pair<Line, std::vector<Point>> fit_half(const std::vector<Point>& points, L
   return {line_through(half, with_drift), half};
 }
 
-// Lines to begin with: without drift, and through pairs of points half the time apart. One of these pairs nearly always lies on the line
-// that is looked for, however far the other points are from it.
+// Returns lines to begin with: one without drift, and lines through pairs of points half the time apart. One of these pairs nearly always
+// lies on the wanted line, however far the other points are from it.
 std::vector<Line> first_lines(const std::vector<Point>& points, bool with_drift) {
   constexpr std::size_t kPairs = 24;
   std::vector<Line> lines{{}};
@@ -98,7 +98,7 @@ std::vector<Line> first_lines(const std::vector<Point>& points, bool with_drift)
 Nanoseconds error_of(std::vector<Point> points, const Line& line, const std::vector<Point>& half) {
   double widest = 0;
   for (const Point& point : half) widest = std::max(widest, std::abs(residual(line, point)));
-  // Ends that belong to the line lie within some widths of the half's; the others are messages left behind.
+  // Ends that belong to the line lie within some widths of the half's; the others are messages whose sender did not wait.
   std::erase_if(points, [&](const Point& point) { return std::abs(residual(line, point)) > 5 * widest + 1; });
   std::vector<double> distances;
   for (const Point& point : points) distances.push_back(std::abs(residual(line, point)));
@@ -117,7 +117,8 @@ const Event& event_of(const std::vector<RankRecording>& recordings, const Member
   return recording.trace.events[as_index(recording.communications[as_index(member.communication)].event)];
 }
 
-// By pair of recordings, the lower one first. Collectives whose processes do not all need each other end when each is done: left out.
+// Returns ends by pair of recordings, the lower one first. Collectives whose processes do not all need each other are left out: each
+// process ends when it is done.
 std::map<Pair, std::vector<EndPair>> ends_of(const std::vector<RankRecording>& recordings, const Meetings& meetings) {
   std::map<Pair, std::vector<EndPair>> ends;
   for (const Meeting& meeting : meetings.all) {

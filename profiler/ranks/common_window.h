@@ -17,9 +17,9 @@ struct CommonWindow {
   std::vector<std::int64_t> outside;  ///< by recording: communications without counterpart that lie beyond it
 };
 
-/// The common window of recordings that cover different times: a communication has no counterpart because its partner's recording had not
-/// begun, or had ended. Nothing where they have steps, where a clock is not known, where nothing lies beyond the window or it is empty.
-/// Requires: meetings and clocks of these recordings.
+/// Returns the common window of recordings that cover different times: a communication has no counterpart because its partner's recording
+/// had not begun, or had ended. Returns nullopt if the recordings have steps, if a clock is not known, if nothing lies beyond the window,
+/// or if the window is empty. Requires: meetings and clocks of these recordings.
 [[nodiscard]] std::optional<CommonWindow> common_window(const std::vector<RankRecording>& recordings,
                                                         const std::vector<AlignedClock>& clocks, const Meetings& meetings);
 

@@ -49,14 +49,14 @@ struct RunPair {
 
 enum class Likeness { none, possible, certain };
 
-/// How close ends must lie. Loosely, those of long kernels and of such that waited long may lie further apart.
+/// How close ends must lie. `loose`: those of long kernels, and of kernels that waited long, may lie further apart.
 enum class Closeness { close, strict, loose };
 
 bool have_equal_operations(const std::vector<NcclRun>& a, const std::vector<NcclRun>& b) {
   return std::ranges::equal(a, b, {}, &NcclRun::operation, &NcclRun::operation);
 }
 
-// Kernels of the steps in which both ran the same; nothing if these are fewer than half of the steps that both have.
+// Returns the kernels of the steps in which both ran the same; empty if these are fewer than half of the steps that both have.
 std::vector<RunPair> pairs_of(const NcclStream& a, const NcclStream& b) {
   std::vector<RunPair> pairs;
   std::size_t common = 0, equal = 0;
@@ -75,7 +75,7 @@ std::vector<RunPair> pairs_of(const NcclStream& a, const NcclStream& b) {
   return some;
 }
 
-// `b` on the clock of `a`.
+// `clock` puts `b` on the clock of `a`.
 bool end_together(const RunPair& pair, const Clock& clock, Closeness closeness) {
   const Nanoseconds start = clock.common(pair.b->start), end = clock.common(pair.b->end);
   const Nanoseconds begun = std::max(pair.a->start, start), left = std::min(pair.a->end, end);
@@ -90,13 +90,13 @@ bool most_end_together(const std::vector<RunPair>& pairs, const Clock& clock, Cl
   return static_cast<double>(apart) <= kMostApart * static_cast<double>(pairs.size());
 }
 
-// Width of the middle eight tenths.
+// Returns the width of the middle eight tenths.
 Nanoseconds spread_of(std::vector<Nanoseconds> values) {
   std::ranges::sort(values);
   return values[values.size() - 1 - values.size() / 10] - values[values.size() / 10];
 }
 
-// On clocks that were fitted to the ends, a constant distance says nothing: the clocks take it up.
+// True if the beginnings vary. On clocks that were fitted to the ends, a constant distance says nothing: the clocks absorb it.
 bool beginnings_vary(const std::vector<RunPair>& pairs, const Clock& clock) {
   if (pairs.size() < kEnoughToVary) return false;
   std::vector<Nanoseconds> starts, ends;
@@ -107,7 +107,7 @@ bool beginnings_vary(const std::vector<RunPair>& pairs, const Clock& clock) {
   return spread_of(starts) > 4 * std::max(spread_of(ends), kEndsTogether);
 }
 
-// What must be added to times of `b` to be on the clock of `a`, as the files have them.
+// Returns the clock that puts times of `b` on the clock of `a`, as the files have them.
 std::optional<Clock> clock_of_files(const RankRecording& a, const RankRecording& b) {
   if (a.trace.started_utc_ns > 0 && b.trace.started_utc_ns > 0)
     return Clock{Nanoseconds{b.trace.started_utc_ns - a.trace.started_utc_ns}, 0};
@@ -164,7 +164,7 @@ class CommunicatorFinder {
     return event.detail < 0 ? -1 - std::int64_t{event.lane} : trace.kernels[as_index(event.detail)].stream;
   }
 
-  // Clocks that are known before any kernels are compared, `b` on that of `a`.
+  // Returns clocks that are known before any kernels are compared, `b` on the clock of `a`.
   std::vector<Clock> known_clocks(const NcclStream& a, const NcclStream& b) const {
     std::vector<Clock> known;
     if (const auto files = clock_of_files(recordings_[as_index(a.recording)], recordings_[as_index(b.recording)])) known.push_back(*files);
@@ -177,8 +177,8 @@ class CommunicatorFinder {
     return known;
   }
 
-  // Where known clocks have been right for other streams, none is fitted.
-  // Sends and receives fit no clock: those of a pipeline end at constant distances on ranks that exchange nothing.
+  // If known clocks have been right for other streams, no clock is fitted. No clock is fitted to sends and receives: in a pipeline they end
+  // at constant distances on ranks that exchange nothing.
   Likeness likeness(const NcclStream& a, const NcclStream& b, Closeness closeness) {
     const std::vector<RunPair> pairs = pairs_of(a, b);
     if (pairs.empty()) return Likeness::none;
@@ -199,8 +199,8 @@ class CommunicatorFinder {
     return !collectives.empty() && beginnings_vary(collectives, fitted) ? Likeness::certain : Likeness::possible;
   }
 
-  // Some members of one with some of the other: one pair for certain, and all possibly. Ranks that begin together prove nothing to each
-  // other.
+  // Compares some members of one communicator with some of the other: one pair must match for certain, and all others possibly. Ranks that
+  // begin together prove nothing to each other.
   bool are_one(const std::vector<int>& a, const std::vector<int>& b, Closeness closeness) {
     const auto recording_of = [&](int s) { return streams_[as_index(s)].recording; };
     Likeness most = Likeness::none;
@@ -215,7 +215,7 @@ class CommunicatorFinder {
     return most == Likeness::certain;
   }
 
-  // Those that end closest together find each other first.
+  // Matches the streams whose ends lie closest together first.
   void place(const std::vector<int>& streams) {
     std::vector<std::vector<int>> all;
     for (const int s : streams) all.push_back({s});
@@ -266,7 +266,7 @@ class CommunicatorFinder {
     std::erase_if(communicators_, [](const std::vector<int>& communicator) { return communicator.empty(); });
   }
 
-  // Steps in which a member ran something else than the first stay without a group.
+  // Names a communicator. Steps in which a member ran something else than the first member stay without a group.
   void name(const std::vector<int>& communicator) {
     std::vector<int> members;
     for (const int s : communicator) members.push_back(recordings_[as_index(streams_[as_index(s)].recording)].rank);

@@ -18,8 +18,8 @@ constexpr int kMostLanes = 256;
 /// The computations of one device, to look up what ran before and after a time.
 struct Computations {
   std::vector<int> by_end;              // indices of events
-  std::vector<int> by_start;            // likewise
-  std::vector<Nanoseconds> busy_until;  // by place in by_start: latest end of that one and all before it
+  std::vector<int> by_start;            // indices of events
+  std::vector<Nanoseconds> busy_until;  // by place in by_start: latest end of that event and all events before it
 };
 
 class MeetingJoiner {
@@ -65,14 +65,14 @@ class MeetingJoiner {
     }
   }
 
-  // Last computation of the device that had ended at this time; -1: none.
+  // Returns the last computation of the device that had ended at this time; -1: none.
   int computation_before(int device, Nanoseconds time) {
     const std::vector<int>& ends = devices_[as_index(device)].by_end;
     const auto after = std::partition_point(ends.begin(), ends.end(), [&](int i) { return at(i).end() <= time; });
     return after == ends.begin() ? -1 : *std::prev(after);
   }
 
-  // First computation that begins at this time or later, if the device computes nothing then; else -1.
+  // Returns the first computation that begins at this time or later, if the device computes nothing then; else -1.
   int computation_waiting(int device, Nanoseconds time) {
     const Computations& all = devices_[as_index(device)];
     const auto next = std::partition_point(all.by_start.begin(), all.by_start.end(), [&](int i) { return at(i).start < time; });
@@ -85,7 +85,7 @@ class MeetingJoiner {
     if (producer >= 0 && consumer >= 0 && producer != consumer) trace_.edges.push_back({producer, consumer, kind});
   }
 
-  // Kernels of sends and receives that all meet: copies take their place.
+  // Finds kernels of sends and receives that all meet: copies take their place.
   void find_replaced() {
     std::map<int, int> left;  // by event: communications that no copy stands for
     for (std::size_t r = 0; r < recordings_.size(); ++r)
@@ -103,7 +103,8 @@ class MeetingJoiner {
     return last;
   }
 
-  // A process that a broadcast needs no more leaves it before others have come: it waited for those that came before.
+  // Returns when the last member came before `left`. A process that a broadcast needs no more leaves it before others have come: it waited
+  // only for those that came before.
   Nanoseconds last_start(const Meeting& meeting, Nanoseconds left) {
     Nanoseconds last = Nanoseconds::min();
     for (const Member& member : meeting.members)
@@ -111,7 +112,7 @@ class MeetingJoiner {
     return last;
   }
 
-  // Before any event is shortened: when each process came to what it did with others.
+  // Notes when each process came to what it did with others, before any event is shortened.
   void find_arrivals() {
     for (const Meeting& meeting : meetings_.all)
       for (const Member& member : meeting.members) started_[event_of(member)] = at(event_of(member)).start;
@@ -152,7 +153,7 @@ class MeetingJoiner {
     return static_cast<int>(trace_.events.size()) - 1;
   }
 
-  // Lanes beyond those of the recording. Where a device has no more, the last one is shared.
+  // Returns a lane beyond those of the recording. If a device has no more lanes, the last one is shared.
   std::uint8_t lane_for(int device, int destination) {
     const auto [place, is_new] = new_lanes_.try_emplace({device, destination}, std::min(lanes_[device], kMostLanes - 1));
     if (is_new) ++lanes_[device];
@@ -179,12 +180,12 @@ class MeetingJoiner {
     wait_for(copy, receive);
   }
 
-  // The computation that had to wait for `communication`, which reached the device of `kernel`.
+  // Adds the edge to the computation that had to wait for `communication`, which reached the device of `kernel`.
   void wait_for(int communication, int kernel) {
     add_edge(communication, computation_waiting(at(kernel).device, at(communication).end()), EdgeKind::data);
   }
 
-  // The new events come first: of events that start at the same time, an arrival comes before its collective.
+  // Puts the new events first: among events that start at the same time, an arrival comes before its collective.
   void remove_replaced() {
     const int all = static_cast<int>(trace_.events.size());
     std::vector<int> place(trace_.events.size(), -1);
@@ -204,7 +205,7 @@ class MeetingJoiner {
     std::erase_if(trace_.edges, [](const Edge& edge) { return edge.producer < 0 || edge.consumer < 0; });
   }
 
-  // Clocks that are a little off let a process come to a collective after others have left it.
+  // Removes edges that lead back: with clocks that are a little off, a process may reach a collective after others have left it.
   void erase_backward_edges() {
     std::erase_if(trace_.edges, [](const Edge& edge) { return edge.producer >= edge.consumer; });
   }

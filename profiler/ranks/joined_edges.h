@@ -7,14 +7,14 @@
 
 namespace mptune::profiler {
 
-/// What the meetings make of a joined trace, as merge_ranks() describes it: shorter collectives, copies in place of sends and receives,
-/// arrivals, and edges. Afterwards `first_event` of the joined trace holds no longer; its events are ordered by start.
+/// Applies the meetings to a joined trace, as merge_ranks() describes it: shorter collectives, copies in place of sends and receives,
+/// arrivals, and edges. Afterwards `first_event` of the joined trace is no longer valid; its events are ordered by start.
 void join_meetings(JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings);
 
-/// Name of the events that mark when a process came to a collective.
+/// Name of the events that mark when a process reached a collective.
 inline constexpr const char* kArrivalName = "arrival at a collective";
 
-/// Whether an event computes something of the process's own: neither a communication nor a copy.
+/// True if an event is a computation of the process's own: neither a communication nor a copy.
 [[nodiscard]] bool computes(const Event& event);
 
 }  // namespace mptune::profiler

@@ -86,7 +86,7 @@ class Join {
     if (const RankLink* link = find(direct_, source, destination)) {
       LinkCost cost{source, destination, link->latency_s, link->bytes_per_second};
       cost.communicator_bytes = link->communicator_bytes;
-      // After the media of ranks.
+      // The numbers of these media follow those of the ranks.
       cost.medium = 2 * ranks * ranks + medium_of(*link, static_cast<int>(ranks_.size()));
       return cost;
     }

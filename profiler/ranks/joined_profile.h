@@ -18,17 +18,18 @@ struct RankLink {
   bool operator==(const RankLink&) const = default;
 };
 
-/// What was measured on one host, of the devices of all ranks there.
+/// What was measured on one host, for the devices of all ranks there.
 struct HostProfile {
   Profile profile;
   std::vector<std::string> devices;  ///< by device of `profile`: its name among the ranks, "1@cuda:0"
 };
 
-/// The profile of `devices`, those of several ranks, from what each host measured of its own.
-/// - Costs of layers are those of the device's host: each host has device classes of its own, named after its first rank but on the first.
-/// - Devices of one rank have the links that their host measured. Between ranks, messages go through host memory, over `links`, and on
-///   GPUs are copied there and back as well; between two devices that have one they take the link of `direct`, without host memory. Links
-///   of two ranks have a medium of their own, both directions together where they share it.
+/// Returns the profile of `devices`, which belong to several ranks, from what each host measured itself.
+/// - Costs of layers are the ones measured on the device's host: each host has device classes of its own, named after its first rank,
+///   except on the first host.
+/// - Devices of one rank have the links that their host measured. Messages between ranks go through host memory, over `links`, and on GPUs
+///   are copied there and back as well; two devices with a link in `direct` use that link, without host memory. Links between two ranks
+///   have a medium of their own, one for both directions if these share it.
 /// - What does not depend on the device (layers, edges) is the first host's; the slowdown beside others is the hosts' geometric mean.
 /// Throws Error (environment): the hosts measured different models; no link between two ranks. Requires: each device on one host.
 [[nodiscard]] Profile join_profiles(const std::vector<HostProfile>& hosts, const std::vector<std::string>& devices,

@@ -20,8 +20,9 @@ struct JoinedTrace {
 
 enum class JoinedTags { none, kept };
 
-/// Joins the recordings: names, threads, kernels, copies and devices become one list each; losses are summed. Ranges stay; tags do so if
-/// asked; memory samples and steps are on the common clock. Steps are those that all recordings have. `started_utc_ns` is that of time 0.
+/// Joins the recordings: names, threads, kernels, copies and devices become one list each; losses are summed. Ranges stay; tags stay if
+/// asked; memory samples and steps are on the common clock. Steps are those that all recordings have. `started_utc_ns` is the time of day
+/// of time 0.
 /// Throws Error (usage): more than 4096 devices.
 [[nodiscard]] JoinedTrace join_traces(const std::vector<RankRecording>& recordings, const std::vector<AlignedClock>& clocks,
                                       JoinedTags tags = JoinedTags::none);

@@ -22,7 +22,7 @@ bool is_symmetric(std::string operation) {
   return std::ranges::any_of(kSymmetric, [&](std::string_view one) { return operation.find(one) != std::string::npos; });
 }
 
-/// What equal communications of different recordings have in common, but for their number.
+/// What equal communications of different recordings have in common, except for their number.
 struct Topic {
   std::string group;
   std::string operation;  // "" of sends and receives
@@ -67,10 +67,10 @@ class Matcher {
 
   static bool is_collective(const Communication& one) { return one.kind == Communication::Kind::collective; }
 
-  // Nothing says with whom: to take another rank's at the same place would be a guess.
+  // True if nothing says with whom a collective meets: to take another rank's collective at the same place would be a guess.
   static bool is_unplaced(const Communication& one) { return is_collective(one) && !one.described && one.group.empty(); }
 
-  // Rank of the other process of a message; -1: not known.
+  // Returns the rank of the other process of a message; -1: not known.
   static int peer_of(const Communication& one, int own) {
     if (one.peer >= 0 || one.members.size() != 2) return one.peer;
     return one.members[0] == own ? one.members[1] : one.members[0];
@@ -121,7 +121,7 @@ class Matcher {
     }
   }
 
-  // Whether the recording of another process is there that should hold a counterpart.
+  // True if the recording of another process is there that should hold a counterpart.
   bool has_partner(const Member& member) const {
     const Communication& one = of(member);
     const int own = recordings_[as_index(member.recording)].rank;
@@ -130,7 +130,7 @@ class Matcher {
     return std::ranges::any_of(one.members, [&](int rank) { return rank != own && index_of_rank_.contains(rank); });
   }
 
-  // A recording of the group that holds no counterpart leaves the meeting incomplete: who arrived last is not known.
+  // False if a recording of the group holds no counterpart: who arrived last is not known then.
   bool is_complete(const std::vector<Member>& members) const {
     const Communication& first = of(members.front());
     if (!is_collective(first)) return members.size() == 2 && members[0].recording != members[1].recording;

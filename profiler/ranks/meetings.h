@@ -14,7 +14,7 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-/// A communication as all recordings hold it that took part: the processes of a collective, or a send and its receive.
+/// A communication as the recordings of all participants hold it: the processes of a collective, or a send and its receive.
 struct Meeting {
   Communication::Kind kind = Communication::Kind::collective;  ///< send: a send, then its receive
   std::vector<Member> members;                                 ///< at least two, by recording
@@ -23,21 +23,22 @@ struct Meeting {
 
 struct Meetings {
   std::vector<Meeting> all;
-  std::vector<std::int64_t> unmatched;                ///< by recording: a partner's recording is there, and holds no counterpart
+  std::vector<std::int64_t> unmatched;                ///< by recording: the partner's recording is there, but holds no counterpart
   std::vector<std::vector<int>> without_counterpart;  ///< by recording: the communications counted in `unmatched`
   std::vector<std::int64_t> alone;                    ///< by recording: no partner's recording is there
   std::vector<std::int64_t> unequal;                  ///< by recording: the counterpart has another size; also counted in `unmatched`
-  std::vector<std::int64_t> outside;                  ///< by recording: without counterpart, and not of a step that all recordings have
+  std::vector<std::int64_t> outside;                  ///< by recording: without counterpart, and not in a step that all recordings have
 };
 
 /// Matches the communications of recordings of one job.
-/// - Collectives meet by group, operation and sequence number; where that is not known, by the how many-th of their kind they are in their
-///   step, else in the recording.
+/// - Collectives meet by group, operation and sequence number; if that number is not known, by their count among those of their kind in
+///   their step, else in the recording.
 /// - Sends and receives meet by group, both ranks and order in their step: messages between two processes do not overtake each other. Their
-///   sequence numbers do not count, as PyTorch numbers them on each side for itself.
-/// - In a group of two, the partner of a message is the other one, if the recording does not say it.
-/// - Collectives that are not described meet in the group that find_communicators() found, else not at all. Those that do ended together.
-/// - What has another size on the two sides does not meet. Sizes of collectives are not compared: they differ by their nature.
+///   sequence numbers do not count, as PyTorch numbers them on each side separately.
+/// - In a group of two, the partner of a message is the other member, if the recording does not say it.
+/// - Collectives that are not described meet in the group that find_communicators() found, else not at all. Those in a found group ended
+///   together.
+/// - Communications with different sizes on the two sides do not meet. Sizes of collectives are not compared: they differ by their nature.
 /// Requires: different ranks, none below 0.
 [[nodiscard]] Meetings find_meetings(const std::vector<RankRecording>& recordings);
 

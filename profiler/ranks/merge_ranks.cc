@@ -40,7 +40,7 @@ std::vector<bool> number_recordings(std::vector<RankRecording>& recordings) {
   return assumed;
 }
 
-// Between two ranks, the partner of a message is the other one.
+// If there are two ranks, the partner of a message is the other one.
 void find_partners(std::vector<RankRecording>& recordings) {
   if (recordings.size() != 2) return;
   for (std::size_t r = 0; r < 2; ++r) {
@@ -65,7 +65,7 @@ std::vector<int> missing_ranks(const std::vector<RankRecording>& recordings) {
   return missing;
 }
 
-// Time in collectives with members that have no recording, after the last arrival that is known.
+// Returns the time in collectives with members that have no recording, after the last arrival that is known.
 Nanoseconds time_with_missing(const JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings,
                               const std::vector<int>& missing) {
   Nanoseconds sum{0};
@@ -85,7 +85,7 @@ Nanoseconds time_with_missing(const JoinedTrace& joined, const std::vector<RankR
   return sum;
 }
 
-// Limits the trace to what all recordings hold, where they have no steps and cover different times.
+// Limits the trace to what all recordings hold, if they have no steps and cover different times.
 void take_common_window(MergedRanks& merged, JoinedTrace& joined, const std::optional<CommonWindow>& window) {
   if (!window) return;
   merged.common_window = window->end - window->start;

@@ -24,14 +24,14 @@ namespace {
 
 constexpr std::string_view kDecimal = "0123456789";
 
-// A number that fits; nothing for other text.
+// Reads a number that fits; nullopt for other text.
 std::optional<int> whole_number(std::string_view text) {
   if (text.empty() || text.find_first_not_of(kDecimal) != std::string_view::npos) return std::nullopt;
   const auto number = integer(text);
   return number && *number < std::numeric_limits<int>::max() ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
-// "1F3".
+// Reads an action such as "1F3".
 std::optional<PipelineRange> schedule_action(std::string_view text) {
   constexpr std::string_view kLetters = "FBIW";
   constexpr std::array kKinds{EventKind::forward, EventKind::backward, EventKind::backward_input, EventKind::backward_weight};
@@ -43,7 +43,7 @@ std::optional<PipelineRange> schedule_action(std::string_view text) {
   return PipelineRange{kKinds[letter], *stage, *microbatch};
 }
 
-// The function's name in "schedules.py(284): forward_step"; other names as they are.
+// Returns the function's name in "schedules.py(284): forward_step"; other names as they are.
 std::string_view function_of(std::string_view name) {
   constexpr std::string_view kBehindLine = "): ";
   const std::size_t at = name.rfind(kBehindLine);
@@ -76,7 +76,7 @@ struct DeviceRange {
 
 using RangesOfDevices = std::map<int, std::vector<DeviceRange>>;
 
-// By device: where its own steps begin. The common steps of several ranks begin when the first of them does.
+// Returns, by device, where its own steps begin. The common steps of several ranks begin when the first of them does.
 std::map<int, std::vector<Nanoseconds>> step_starts(const Trace& trace) {
   std::map<int, std::vector<Nanoseconds>> starts;
   for (const Event& range : trace.ranges)
@@ -85,7 +85,7 @@ std::map<int, std::vector<Nanoseconds>> step_starts(const Trace& trace) {
   return starts;
 }
 
-// The how many-th step of its device; -1: before the first.
+// Returns the number of the step on its device, from 0; -1: before the first.
 int step_of_range(const Trace& trace, const std::map<int, std::vector<Nanoseconds>>& starts, const Event& range) {
   const auto own = starts.find(range.device);
   if (own == starts.end()) return trace.steps.empty() ? 0 : step_at(trace.steps, range.start);
@@ -121,7 +121,7 @@ void number_ranges(RangesOfDevices& devices) {
   }
 }
 
-// How the first step with forwards and backwards begins; without forwards where there is none.
+// Returns how the first step with forwards and backwards begins; without forwards if there is none.
 WarmUp warm_up(const std::vector<DeviceRange>& ranges) {
   std::map<int, std::pair<WarmUp, bool>> steps;  // and whether a backward came
   for (const DeviceRange& one : ranges) {
@@ -139,7 +139,7 @@ bool knows_stages(const Trace& trace) {
   return std::ranges::any_of(trace.tags, [](const Tag& tag) { return tag.stage > 0; });
 }
 
-/// Stage and replica by device; empty: not known.
+/// Returns stage and replica by device; empty: not known.
 std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const RangesOfDevices& devices) {
   std::map<int, std::vector<int>> with;  // devices by warm-up
   for (const auto& [device, ranges] : devices) with[warm_up(ranges).before_backward].push_back(device);
@@ -156,7 +156,7 @@ std::map<int, std::pair<int, int>> stages_by_warm_up(const Trace& trace, const R
   return places;
 }
 
-// Stage and micro-batch of the nth forward and the nth backward of a device in a step.
+// Sets stage and micro-batch of the nth forward and the nth backward of a device in a step.
 void name_looped(std::vector<DeviceRange>& ranges, int place, const VirtualStages& stages) {
   const std::vector<std::pair<int, int>> order =
       looped_order(stages.ranks, stages.chunks, stages.microbatches, stages.chunks * stages.microbatches);
@@ -172,7 +172,7 @@ void name_looped(std::vector<DeviceRange>& ranges, int place, const VirtualStage
   }
 }
 
-// Of a schedule with virtual stages whose ranges have no numbers.
+// Names the stages of a schedule with virtual stages whose ranges have no numbers.
 void name_virtual_stages(const Trace& trace, RangesOfDevices& devices) {
   const auto has_number = [](const DeviceRange& one) { return one.range.stage >= 0 || one.range.microbatch >= 0; };
   std::map<int, WarmUp> warm_ups;
@@ -194,7 +194,7 @@ const DeviceRange* range_at(const std::vector<DeviceRange>& ranges, Nanoseconds 
   return after == ranges.begin() || std::prev(after)->end <= time ? nullptr : &*std::prev(after);
 }
 
-// Threads that launch work of forwards alone, by device.
+// Threads that launch work within ranges of a forward alone, by device.
 using ForwardThreads = std::set<std::pair<int, int>>;
 
 ForwardThreads forward_threads(const Trace& trace, const RangesOfDevices& devices) {
@@ -209,14 +209,14 @@ ForwardThreads forward_threads(const Trace& trace, const RangesOfDevices& device
   return threads;
 }
 
-// What a launch within a range belongs to; null where that is not known.
+// Returns what a launch within a range belongs to; null if that is not known.
 const PipelineRange* launched_in(const DeviceRange& within, int device, int thread, const ForwardThreads& forwards) {
   if (!within.beside || forwards.contains({device, thread})) return &within.range;
   const auto any = forwards.lower_bound({device, std::numeric_limits<int>::min()});
   return any != forwards.end() && any->first == device ? &*within.beside : nullptr;
 }
 
-// Where ranges name stages, devices with the same stage are its replicas.
+// Returns the replicas of devices if ranges name stages: devices with the same stage are its replicas.
 std::map<std::pair<int, int>, int> replicas_of_named(const RangesOfDevices& devices) {
   std::map<int, int> count;
   std::map<std::pair<int, int>, int> replicas;  // by device and stage

@@ -15,7 +15,7 @@
 namespace mptune::profiler {
 namespace {
 
-/// A copy between two devices, or nothing.
+/// True for a copy between two devices, which it puts into `copy`.
 bool is_message(const Trace& trace, const Event& event, Copy& copy) {
   if (event.kind != EventKind::copy || event.detail < 0) return false;
   copy = trace.copies[as_index(event.detail)];
@@ -40,12 +40,12 @@ class Groups {
   std::vector<int> of_;
 };
 
-// A trace without steps counts as one.
+// Returns the step of an event. A trace without steps counts as one.
 int step_of(const Trace& trace, const Event& event) {
   return trace.steps.empty() ? 0 : step_at(trace.steps, event.start);
 }
 
-// By device: place of its first receive among the messages of all steps; 0 if it sends before, -1 without messages.
+// Returns, by device, the place of its first receive among the messages of all steps; 0 if it sends before, -1 without messages.
 std::vector<int> first_receives(const Trace& trace) {
   std::vector<int> first(trace.devices.size(), -1);
   int place = 0;
@@ -92,7 +92,7 @@ class Tagger {
     return pieces.number;
   }
 
-  /// Of one device and step.
+  /// The pieces of work of one device in one step.
   struct Pieces {
     int number = 0;
     bool begun = false;

@@ -17,8 +17,9 @@ struct RankStage {
 /// is a pipeline of its own. Requires: events ordered by start.
 [[nodiscard]] std::vector<RankStage> stages_of_devices(const Trace& trace);
 
-/// Tags all work: step, stage and replica of its device and, in place of the micro-batch, how many pieces of work between communications
-/// the device had in the step before; of communications, how many of its kind. Ranges of the program say more (pipeline_ranges.h).
+/// Tags all work with step, stage and replica of its device. In place of the micro-batch it sets how many pieces of work between
+/// communications the device had in the step before; for communications, how many of the same kind. Ranges of the program say more
+/// (pipeline_ranges.h).
 /// Requires: events ordered by start, edges.
 void tag_ranks(Trace& trace);
 

@@ -10,7 +10,7 @@
 namespace mptune::profiler {
 namespace {
 
-// Events of the joined trace with a communication that met nothing.
+// Returns the events of the joined trace with a communication that met nothing.
 std::set<int> events_without_meeting(const JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings) {
   std::set<std::pair<int, int>> met;
   for (const Meeting& meeting : meetings.all)

@@ -7,8 +7,8 @@
 
 namespace mptune::profiler {
 
-/// How long devices are in kernels of communications that met nothing, and compute nothing meanwhile; within the steps, where there are
-/// any. How much of it they wait is not known. Requires: as join_traces() and settle_steps() leave the trace.
+/// Returns how long devices are in kernels of communications that met nothing, and compute nothing meanwhile; within the steps, if there
+/// are any. How much of it is waiting is not known. Requires: the trace as join_traces() and settle_steps() leave it.
 [[nodiscard]] Nanoseconds unmatched_time(const JoinedTrace& joined, const std::vector<RankRecording>& recordings, const Meetings& meetings);
 
 }  // namespace mptune::profiler

@@ -7,7 +7,7 @@
 namespace mptune::profiler {
 namespace {
 
-// By device, from messages where they say it, else from the warm-ups: the longest is in front. Empty: not known.
+// Returns places by device, from messages if they say it, else from the warm-ups, longest first. Empty: not known.
 std::map<int, int> places_in_row(const std::map<int, WarmUp>& devices) {
   const bool known = std::ranges::any_of(devices, [](const auto& device) { return device.second.stage > 0; });
   std::set<int, std::greater<>> warm_ups;

@@ -21,9 +21,9 @@ struct VirtualStages {
   std::map<int, int> place;  ///< by device: its place in the pipeline
 };
 
-/// Whether the devices run interleaved 1F1B: of P devices in a row, with V chunks each, the one in place s runs 2 (P - s - 1) + (V - 1) P +
-/// 1 forwards before its first backward, 1F1B without chunks P - s. Replicas are in the same place. Nothing where that is not so, or where
-/// a step has too few micro-batches for a device to end its warm-up.
+/// Returns the places of the devices if they run interleaved 1F1B: of P devices in a row, with V chunks each, the one in place s runs 2 (P
+/// - s - 1) + (V - 1) P + 1 forwards before its first backward; 1F1B without chunks runs P - s. Replicas are in the same place. Returns
+/// nullopt if that is not so, or if a step has too few micro-batches for a device to end its warm-up.
 [[nodiscard]] std::optional<VirtualStages> virtual_stages_of(const std::map<int, WarmUp>& devices);
 
 }  // namespace mptune::profiler

@@ -24,8 +24,8 @@ constexpr int kDeepest = 256, kMostOperators = 1000;
 constexpr std::uintmax_t kMostCodeBytes = 256 << 20;
 constexpr std::size_t kIndent = 2;
 
-// How deeply code nests, whatever it means: brackets and blocks, and the operators that are open at one place, as a chain of them makes a
-// tree that is as deep. Each level takes several recursive calls of LibTorch's parser and compiler.
+// How deeply code nests, whatever it means: brackets and blocks, and the operators that are open at one place, since a chain of operators
+// makes a tree that is as deep. Each level takes several recursive calls of LibTorch's parser and compiler.
 class Nesting {
  public:
   explicit Nesting(std::string_view code) {

@@ -24,7 +24,7 @@ bool is_tensor(const c10::TypePtr& type) {
   return type->isSubtypeOf(*c10::TensorType::get()) || type->isSubtypeOf(*c10::OptionalType::ofTensor());
 }
 
-// Number of tensors in a value of this type; nullopt for other types.
+// Returns the number of tensors in a value of this type; nullopt for other types.
 std::optional<int> tensors_in(const c10::TypePtr& type) {
   if (is_tensor(type)) return 1;
   if (const auto list = type->cast<c10::ListType>(); list != nullptr && is_tensor(list->getElementType())) return ScriptArity::kAny;
@@ -61,13 +61,13 @@ class ExceptionsPass {
   static inline bool before_ = false;
 };
 
-/// Drops what a script warns of: it may write anything.
+/// Drops what a script warns of, which may be any text.
 class NoWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-/// The module and all that it holds in evaluation mode while it lives, as far as they are not traced.
+/// Puts the module and everything that it holds into evaluation mode while it lives, except for traced modules.
 class EvaluationMode {
  public:
   explicit EvaluationMode(const torch::jit::Module& root) {

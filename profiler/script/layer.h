@@ -16,11 +16,11 @@ struct ScriptArity {
   static constexpr int kAny = -1;  ///< a list of tensors
 };
 
-/// Arity of the module's forward. Throws Error about layer `name`: no forward, or inputs or results that are not tensors, or tuples or
-/// lists of tensors.
+/// Returns the arity of the module's forward. Throws Error about layer `name` if there is no forward, or if inputs or results are neither
+/// tensors nor tuples or lists of tensors.
 [[nodiscard]] ScriptArity script_arity(const torch::jit::Module& module, const std::string& name);
 
-/// "BatchNorm2d" of "__torch__.torch.nn.modules.batchnorm.___torch_mangle_3.BatchNorm2d".
+/// Returns "BatchNorm2d" for "__torch__.torch.nn.modules.batchnorm.___torch_mangle_3.BatchNorm2d".
 [[nodiscard]] std::string script_kind(const torch::jit::Module& module);
 
 /// Makes a layer of a TorchScript module. Inputs are passed as separate arguments, or as a tuple or list if forward takes one. A returned

@@ -65,7 +65,7 @@ std::string joined(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-// Lists outermost containers: "backbone (Sequential), head.blocks (ModuleList)".
+// Returns a list of the outermost containers: "backbone (Sequential), head.blocks (ModuleList)".
 std::string containers_of(const torch::jit::Module& module, const std::string& path, std::size_t& named) {
   std::string text;
   for (const auto& child : module.named_children()) {

@@ -82,7 +82,7 @@ at::Tensor tensor_attribute(const torch::jit::Module& module, const std::string&
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
-// Momentum until a forward has shown it; nullopt for a mean over all batches.
+// Returns the momentum until a forward has shown it; nullopt for a mean over all batches.
 std::optional<double> stated_momentum(const torch::jit::Module& module) {
   constexpr double kUsual = 0.1;
   const auto slot = module.type()->findConstantSlot("momentum");

@@ -27,7 +27,7 @@ using c10::IValue;
 
 constexpr const char* kSaveAgain = "save it again in Python: torch.jit.script(model).save(FILE)";
 
-// The tensors within a value and the objects that it holds, each once.
+// Returns the tensors within a value and the objects that it holds, each once.
 std::vector<at::Tensor> tensors_in(const IValue& value) {
   std::vector<at::Tensor> tensors;
   std::set<const void*> seen;
@@ -51,7 +51,7 @@ std::vector<at::Tensor> tensors_in(const IValue& value) {
   return tensors;
 }
 
-// Elements of the storage that a strided tensor reaches, from the storage's begin; -1 where its sizes make no sense.
+// Returns the elements of the storage that a strided tensor reaches, from the storage's begin; -1 if its sizes make no sense.
 std::int64_t reach_of(const at::Tensor& tensor) {
   std::int64_t reach = tensor.storage_offset() + 1;
   if (reach < 1) return -1;
@@ -87,7 +87,7 @@ class ScriptReader {
  private:
   [[noreturn]] void refuse(const std::string& what) const { throw Error(what, path_, kSaveAgain); }
 
-  /// The source of all classes and functions with this prefix; nullptr if there is none.
+  /// Returns the source of all classes and functions with this prefix; nullptr if there is none.
   std::shared_ptr<torch::jit::Source> source(const std::string& qualifier) {
     std::string name = "code/" + qualifier;
     std::replace(name.begin(), name.end(), '.', '/');
@@ -131,7 +131,7 @@ class ScriptReader {
     return {unit_, importer_.loadType(name)};
   }
 
-  /// An object as its attributes say.
+  /// Makes an object as its attributes say.
   c10::intrusive_ptr<c10::ivalue::Object> object(const c10::StrongTypePtr& type, const IValue& state) const {
     const auto kind = type.type_->cast<c10::ClassType>();
     if (kind != nullptr && kind->findMethod("__setstate__") != nullptr)
@@ -148,7 +148,7 @@ class ScriptReader {
     return made;
   }
 
-  /// Whether a value may be read as a type, as far as LibTorch does not ask itself when the attribute is used.
+  /// True if a value may be read as a type, as far as LibTorch does not check itself when the attribute is used.
   static bool fits(const IValue& value, const c10::Type& type) {
     switch (type.kind()) {
       case c10::TypeKind::TensorType:

@@ -10,8 +10,8 @@ namespace mptune::profiler {
 /// expressions in place of default arguments and constants; and every tensor is compared with the record that holds it.
 /// The module's code may only compute (refusal_of_operator); what it prints is dropped, in the whole process.
 ///
-/// Requires: check_script_archive() accepts the file. Throws Error (usage) for what is refused, std::exception of LibTorch for what it
-/// can't read.
+/// Requires: check_script_archive() accepts the file. Throws Error (usage) for what is refused, std::exception of LibTorch for what
+/// LibTorch can't read.
 [[nodiscard]] torch::jit::Module read_script(const std::string& path);
 
 }  // namespace mptune::profiler

@@ -96,7 +96,7 @@ bool is_name(const TreeRef& tree, std::string_view name) {
   return tree->kind() == torch::jit::TK_VAR && torch::jit::Var(tree).name().name() == name;
 }
 
-// The calls that LibTorch writes into literals: annotate(List[int], []), torch.device("cpu"), uninitialized(int).
+// True for the calls that LibTorch writes into literals: annotate(List[int], []), torch.device("cpu"), uninitialized(int).
 bool is_literal_call(const TreeRef& callee) {
   if (is_name(callee, "annotate") || is_name(callee, "float") || is_name(callee, "uninitialized")) return true;
   if (callee->kind() != '.') return false;
@@ -135,7 +135,7 @@ class SourceCheck {
  public:
   explicit SourceCheck(const std::string& path) : path_(path) {}
 
-  // Not recursive: how deep a tree is, is up to the file.
+  // Does not recurse, because the file decides how deep a tree is.
   void walk(const TreeRef& root) const {
     std::vector<TreeRef> open{root};
     while (!open.empty()) {
@@ -163,7 +163,7 @@ class SourceCheck {
   const std::string& path_;
 };
 
-// Within its parser's token stream: what LibTorch's importer skips, too.
+// Skips a heading within its parser's token stream, which LibTorch's importer skips, too.
 void skip_heading(torch::jit::Lexer& lexer) {
   const auto skip_line = [&] {
     while (lexer.cur().kind != torch::jit::TK_NEWLINE && lexer.cur().kind != torch::jit::TK_EOF) lexer.next();
@@ -173,7 +173,7 @@ void skip_heading(torch::jit::Lexer& lexer) {
   while (lexer.cur().kind == torch::jit::TK_IMPORT) skip_line();
 }
 
-// Objects of C++ classes that LibTorch registers: streams, process groups, packed weights.
+// True for objects of C++ classes that LibTorch registers: streams, process groups, packed weights.
 bool is_foreign_object(const c10::TypePtr& type) {
   const auto object = type->cast<c10::ClassType>();
   return object != nullptr && object->name() && object->name()->qualifiedName().starts_with("__torch__.torch.classes");

@@ -19,7 +19,7 @@ const at::Tensor* find(const profiler::TensorDict& dict, const std::string& name
   return found;
 }
 
-// Names of tensors that load_batch expects: "'words', 'mask' and 'target'".
+// Returns the names of tensors that load_batch expects: "'words', 'mask' and 'target'".
 std::string expected_names(const SampleDescription& sample, bool with_target) {
   std::vector<std::string> names;
   for (const auto& input : sample.inputs) names.push_back(input.name.empty() ? "input" : input.name);
@@ -29,7 +29,7 @@ std::string expected_names(const SampleDescription& sample, bool with_target) {
   return text;
 }
 
-// A tensor of the file. Throws Error with `remedy` if it does not match `about`.
+// Returns a tensor of the file. Throws Error with `remedy` if it does not match `about`.
 at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
                    const std::string& remedy, std::optional<std::int64_t> ignored = {}) {
   const auto* tensor = find(dict, name);

@@ -38,7 +38,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 11> kArrayType
                                                                                       {"<c8", at::kComplexFloat},
                                                                                       {"<c16", at::kComplexDouble}}};
 
-/// A file as bytes, read where they are touched.
+/// A file as bytes, which are read when they are first touched.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
@@ -67,7 +67,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// What follows `key` in the header, a Python dict that NumPy writes in one way only.
+/// Returns what follows `key` in the header, a Python dict that NumPy writes in one way only.
 std::optional<std::string_view> value_of(std::string_view header, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "':";
   const std::size_t found = header.find(quoted);
@@ -101,7 +101,7 @@ std::optional<std::vector<std::int64_t>> shape_in(std::string_view header) {
   return shape;
 }
 
-/// Bytes of so many elements; nothing where they are more than any file has.
+/// Returns the bytes of an array of this shape; nullopt if they are more than any file has.
 std::optional<std::size_t> bytes_of(const std::vector<std::int64_t>& shape, at::ScalarType type) {
   std::size_t bytes = at::elementSize(type);
   for (const std::int64_t size : shape)
@@ -109,7 +109,7 @@ std::optional<std::size_t> bytes_of(const std::vector<std::int64_t>& shape, at::
   return bytes <= static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) ? std::optional(bytes) : std::nullopt;
 }
 
-/// Where the header begins, and its length.
+/// Returns where the header begins, and its length.
 std::pair<std::size_t, std::size_t> header_place(std::string_view file, const std::string& path) {
   constexpr std::size_t kVersionEnd = 8;
   if (file.size() < kVersionEnd + 2 || !file.starts_with(kMagic)) throw Error("this is not an array of NumPy", path, kWriteAgain);

@@ -55,11 +55,11 @@ using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 /// Containers inside the result become None: a state dict has none, and deep nesting needs no stack.
 [[nodiscard]] PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage);
 
-/// The tensors in a pickle of nested tuples, lists and dicts, depth first in order, by the same rules.
+/// Returns the tensors in a pickle of nested tuples, lists and dicts, depth first in order, by the same rules.
 /// Throws PickleError also for more than 10,000 items.
 [[nodiscard]] std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const StorageReader& storage);
 
-/// Storage index of each contiguous tensor: tensors with the same memory share the first one's.
+/// Returns the storage index of each contiguous tensor: tensors with the same memory share the first one's storage.
 [[nodiscard]] std::vector<std::size_t> storages_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 /// Pickles an OrderedDict of contiguous tensors, with the storages of storages_of(). Requires: strings shorter than 2^32 bytes.
 [[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);

@@ -57,7 +57,7 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// Tensors nested in the result, before it is emptied. Items shared by several containers count each time.
+  /// Returns tensors nested in the result, before it is emptied. Items shared by several containers count each time.
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> found;
     std::vector<PicklePointer> open{result_};
@@ -303,7 +303,7 @@ class Machine {
     return items;
   }
   void tuple(std::size_t count) { push(own(PickleSequence{tail(count)})); }
-  // A container that holds itself would never be freed.
+  // Refuses a container that holds itself, which would never be freed.
   void refuse_cycle(const PicklePointer& value) {
     if (value == top()) throw PickleError("a container holds itself");
   }

@@ -10,7 +10,7 @@ namespace mptune::profiler {
 /// True if the file begins like a safetensors file: a length of eight bytes, then a JSON object.
 [[nodiscard]] bool is_safetensors(const std::string& path);
 
-/// True for types that the format has.
+/// True for types that the format can hold.
 [[nodiscard]] bool safetensors_hold(at::ScalarType type);
 
 /// Reads a safetensors file. Allocates no more than the file's size. Format (README of huggingface/safetensors):

@@ -17,7 +17,7 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-/// NAME.npy is the tensor NAME.
+/// Returns the arrays in a folder: NAME.npy is the tensor NAME.
 TensorDict arrays_in(const std::string& folder) {
   TensorDict arrays;
   std::error_code error;

@@ -6,7 +6,7 @@
 
 namespace mptune::profiler {
 
-/// The tensors by name, of whatever shapes, of a file or folder as load_batch() takes it. Throws Error likewise.
+/// Returns the tensors by name, of whatever shapes, of a file or folder as load_batch() takes it. Throws Error as load_batch() does.
 [[nodiscard]] TensorDict read_samples(const std::string& path);
 
 }  // namespace mptune::profiler

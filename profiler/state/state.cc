@@ -19,12 +19,12 @@ std::string module_of(const std::string& name) {
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
-// torchvision's files from before PyTorch 0.4.1 lack batch counters. Python's load_state_dict accepts that, too.
+// True for batch counters, which torchvision's files from before PyTorch 0.4.1 lack. Python's load_state_dict accepts that, too.
 bool may_be_missing(const std::string& name) {
   return name.ends_with("num_batches_tracked");
 }
 
-// All tensors of the model: those of its layers, and those that no layer uses.
+// Returns all tensors of the model: those of its layers, and those that no layer uses.
 std::vector<NamedTensor> whole_state_of(const Model& model, const StateExtras& extras) {
   auto state = state_of(model);
   state.insert(state.end(), extras.unused.begin(), extras.unused.end());

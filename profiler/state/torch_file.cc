@@ -116,7 +116,7 @@ auto refusing(const std::string& where, const char* expected, const Read& read) 
 }
 
 void write_archive(NewFile& file, const TensorDict& tensors, std::exception_ptr& failure) {
-  // Called from C: what it throws is thrown again behind it.
+  // This is called from C, so the exception is kept in `failure` and thrown again afterwards.
   PyTorchStreamWriter writer([&](const void* data, std::size_t bytes) -> std::size_t {
     if (failure) return 0;
     try {

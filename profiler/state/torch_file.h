@@ -16,7 +16,7 @@ using TensorDict = std::vector<std::pair<std::string, at::Tensor>>;
 /// Tensors that share a storage in the file share memory. Throws Error: missing, truncated, another format, not a dict of tensors.
 [[nodiscard]] TensorDict read_torch_file(const std::string& path);
 
-/// The tensors in nested tuples, lists and dicts, depth first in order, from the bytes of a file of torch.save, by the same rules.
+/// Returns the tensors in nested tuples, lists and dicts, depth first in order, from the bytes of a file of torch.save, by the same rules.
 /// `where` names the bytes in errors.
 [[nodiscard]] std::vector<at::Tensor> read_saved_tensors(std::string_view bytes, const std::string& where);
 

@@ -29,7 +29,8 @@ double quantile(const std::vector<double>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-/// Chance that [k-th smallest, k-th largest] of `count` values holds the median: 1 - 2 P(Binomial(count, 1/2) < k).
+/// Returns, for each k, the chance that [k-th smallest, k-th largest] of `count` values holds the median, 1 - 2 P(Binomial(count, 1/2) <
+/// k).
 std::vector<double> coverages(std::size_t count) {
   const auto size = static_cast<double>(count);
   std::vector<double> covered{1};
@@ -114,7 +115,7 @@ std::optional<TwoModes> two_modes(const Samples& samples) {
   const std::size_t count = sorted.size();
   const std::size_t least = std::max(kLeast, static_cast<std::size_t>(std::ceil(kLeastShare * static_cast<double>(count))));
   if (count < 2 * least) return std::nullopt;
-  std::size_t split = least;  // first of the higher group: behind the widest space
+  std::size_t split = least;  // first of the higher group: after the widest space
   for (std::size_t i = least; i <= count - least; ++i)
     if (sorted[i] - sorted[i - 1] > sorted[split] - sorted[split - 1]) split = i;
   const std::vector<double> lower(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(split));

@@ -30,43 +30,44 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// One sample of a value that is known exactly (a simulation, a public profile).
+/// Returns one sample of a value that is known exactly (a simulation, a public profile).
 [[nodiscard]] Samples exactly(double value);
 
-/// Samples of the given values, rounds counted from 0.
+/// Returns samples of the given values, with rounds counted from 0.
 [[nodiscard]] Samples samples_of(const std::vector<double>& values);
 
-/// Median of the values. Requires: not empty (throws std::invalid_argument).
+/// Returns the median of the values. Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] double median(const Samples& samples);
 [[nodiscard]] double median(std::vector<double> values);
 
-/// Interquartile range over the median, as a fraction; 0 for fewer than 2 samples.
+/// Returns the interquartile range over the median, as a fraction; 0 for fewer than 2 samples.
 [[nodiscard]] double spread(const Samples& samples);
 
-/// Samples from which the median has a 95 % interval: the range of five covers it with 93.8 %, that of six with 96.9 %.
+/// Number of samples from which the median has a 95 % interval: the range of five covers it with 93.8 %, the range of six with 96.9 %.
 inline constexpr std::size_t kLeastForInterval = 6;
 
-/// 95 % confidence interval of the median, from order statistics; no normality is assumed. A pair of them covers the median with one of few
-/// probabilities, so the interval lies between the narrowest pair that reaches 95 % and the next (Hettmansperger and Sheather, 1986).
-/// Empty for fewer than kLeastForInterval samples, of which no pair reaches 95 %.
+/// Returns the 95 % confidence interval of the median, from order statistics; no normality is assumed. A pair of order statistics covers
+/// the median with one of few probabilities, so the interval lies between the narrowest pair that reaches 95 % and the next (Hettmansperger
+/// and Sheather, 1986). Empty for fewer than kLeastForInterval samples, of which no pair reaches 95 %.
 [[nodiscard]] std::optional<Interval> interval95(const Samples& samples);
 [[nodiscard]] std::optional<Interval> interval95(std::vector<double> values);
-/// The same for another confidence, 0.95 to 1. Where kLeastForInterval samples or more do not reach it: the least and the largest.
+/// Does the same for another confidence, 0.95 to 1. If kLeastForInterval samples or more do not reach it, returns the least and the
+/// largest.
 [[nodiscard]] std::optional<Interval> median_interval(std::vector<double> values, double confidence);
 
-/// The least and the largest. Requires: not empty (throws std::invalid_argument).
+/// Returns the least and the largest value. Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] Interval range_of(const std::vector<double>& values);
 [[nodiscard]] Interval range_of(const Samples& samples);
 
 /// Two lengths between which a measurement jumps.
 struct TwoModes {
-  double low = 0;         ///< median of the lower ones
-  double high = 0;        ///< median of the higher ones
-  double share_high = 0;  ///< of the samples
+  double low = 0;         ///< median of the lower group
+  double high = 0;        ///< median of the higher group
+  double share_high = 0;  ///< share of the samples in the higher group
 };
 
-/// Whether the samples fall into two groups: each has at least a fifth of them and at least 5, the medians differ by 5 % or more, and the
-/// empty space between the groups is wider than both groups' interquartile ranges together. Empty where they do not.
+/// Returns the two groups that the samples fall into, if there are: each has at least a fifth of the samples and at least 5, the medians
+/// differ by 5 % or more, and the empty space between the groups is wider than both interquartile ranges together. Else returns nullopt.
 [[nodiscard]] std::optional<TwoModes> two_modes(const Samples& samples);
 
 }  // namespace mptune

@@ -20,7 +20,7 @@ struct Round {
   std::vector<double> candidate;
 };
 
-/// Times of the rounds that have both.
+/// The times of the rounds that have both sides.
 struct Pairs {
   std::vector<double> baseline;
   std::vector<double> candidate;
@@ -46,7 +46,7 @@ Pairs pairs_of(const Samples& baseline, const Samples& candidate) {
 
 enum class Place { below, above, within, across };
 
-/// Where an interval lies relative to 1.
+/// Returns where an interval lies relative to 1.
 Place place_of(const Interval& ci95, double band) {
   if (ci95.low >= 1 - band && ci95.high <= 1 + band) return Place::within;
   if (ci95.low > 1) return Place::above;
@@ -97,7 +97,7 @@ bool is_decided(Verdict verdict) {
   return verdict == Verdict::fast || verdict == Verdict::slow;
 }
 
-/// Of a speed-up whose interval is known.
+/// Sets the verdict of a speed-up whose interval is known.
 void judge_by_interval(Speedup& speedup) {
   const Place place = place_of(*speedup.ci95, kSameBand);
   speedup.verdict = verdict_of_speedup(place);
@@ -105,7 +105,7 @@ void judge_by_interval(Speedup& speedup) {
   if (is_decided(speedup.verdict)) speedup.error_rate = 0.05;
 }
 
-/// Of a speed-up from too few pairs for an interval.
+/// Sets the verdict of a speed-up from too few pairs for an interval.
 void judge_by_order(Speedup& speedup, const Pairs& pairs) {
   const std::string count = std::to_string(speedup.pairs) + (speedup.pairs == 1 ? " pair" : " pairs");
   if (speedup.pairs < kLeastPairs) {
@@ -172,8 +172,8 @@ Mean mean_of(const std::vector<double>& values) {
   return {spread.mean, spread.squares / (spread.count - 1) / spread.count, spread.count - 1};
 }
 
-// 97.5 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion around the normal quantile (error below 1
-// %).
+// Returns the 97.5 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion around the normal quantile
+// (error below 1 %).
 double student975(double freedom) {
   if (freedom < 3) return freedom < 2 ? 12.706 : 4.303;
   const double z = 1.959964;

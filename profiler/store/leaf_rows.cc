@@ -92,10 +92,9 @@ void LeafRows::kernel(std::int64_t start, std::int64_t end, std::size_t index, c
   const Place place = placement_(event);
   const Kernel* recorded = kernel_of(trace_, event);
   const Kernel& k = recorded == nullptr ? kNoKernel : *recorded;
-  const std::int64_t grid_id = recorded == nullptr ? static_cast<std::int64_t>(index) : k.grid_id;
   kernel_(index + 1, start, end, place.device, place.context, place.stream, correlation, pid(place.device), event.name + 1, event.name + 1,
           k.registers_per_thread, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.static_shared_bytes,
-          k.dynamic_shared_bytes, grid_id);
+          k.dynamic_shared_bytes, index);
 }
 
 void LeafRows::copy(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation) {

@@ -9,7 +9,7 @@
 
 namespace mptune::profiler {
 
-/// The process that has the device in the Nsight tables.
+/// Returns the process that has the device in the Nsight tables.
 [[nodiscard]] std::int64_t process_of(const TraceDevice& device);
 
 /// Writes events into the Nsight tables of device work. rowid is the event's index + 1.

@@ -45,7 +45,7 @@ NsightDevices::NsightDevices(SQLite::Database& database, const std::set<LocalDev
   if (has_table(database, kGpus)) describe(database);
 }
 
-// A globalPid holds the process above the thread's 24 bits, the machine above these.
+// A globalPid holds the process above the thread's 24 bits, and the machine above the process.
 LocalDevice NsightDevices::number_in_table(const LocalDevice& device) {
   return {device.first >> 24 & 0xFFFFFF, device.second};
 }

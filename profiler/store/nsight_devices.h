@@ -23,17 +23,17 @@ using LocalDevice = std::pair<std::int64_t, std::int64_t>;
 ///     500       0            0            cuda:0
 ///     501       0            1            cuda:1
 ///
-/// Where every number means one GPU in all processes, and every GPU has one number, devices keep their numbers; else they have those of the
-/// GPUs. Parts of a GPU with identifiers of their own (MIG) are devices of their own; all are numbered in order then. Numbers that the
-/// table does not explain are taken as those of the GPUs.
+/// If every number means one GPU in all processes, and every GPU has one number, devices keep their numbers; else they have the GPUs'
+/// numbers. Parts of a GPU with identifiers of their own (MIG) are devices of their own; all are numbered in order then. Numbers that the
+/// table does not explain are taken for numbers of GPUs.
 class NsightDevices {
  public:
   NsightDevices() = default;
-  /// `used`: what rows of work name. Throws BadContent for more than 4096 devices.
+  /// `used`: the devices that rows of work name. Throws BadContent for more than 4096 devices.
   NsightDevices(SQLite::Database& database, const std::set<LocalDevice>& used);
 
   [[nodiscard]] const std::vector<TraceDevice>& all() const { return devices_; }
-  /// Index into all(); -1 for a device that did no work.
+  /// Returns the index into all(); -1 for a device that did no work.
   [[nodiscard]] int index_of(const LocalDevice& device) const;
   /// True if the table says which GPU it is.
   [[nodiscard]] bool is_explained(const LocalDevice& device) const { return explained_.contains(number_in_table(device)); }

@@ -1,6 +1,7 @@
 #include "profiler/store/nsight_leaves.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "profiler/base/index.h"
 #include "profiler/store/schema.h"
@@ -24,9 +25,26 @@ std::vector<std::string> columns_for(const std::string& table) {
   std::vector<std::string> columns{"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
   if (table == kKernels)
     columns.insert(columns.end(), {"shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
-                                   "staticSharedMemory", "dynamicSharedMemory", "gridId"});
+                                   "staticSharedMemory", "dynamicSharedMemory"});
   if (table == kCopies) columns.insert(columns.end(), {"bytes", "copyKind", "srcDeviceId", "dstDeviceId"});
   return columns;
+}
+
+/// Puts what has index order[i] at i, without a second vector of it.
+template <typename Item>
+void reorder(std::vector<Item>& items, const std::vector<std::int32_t>& order) {
+  std::vector<bool> done(items.size(), false);
+  for (std::size_t first = 0; first < items.size(); ++first) {
+    if (done[first]) continue;
+    const Item moved = items[first];
+    std::size_t to = first;
+    for (std::size_t from = as_index(order[to]); from != first; to = from, from = as_index(order[to])) {
+      items[to] = items[from];
+      done[to] = true;
+    }
+    items[to] = moved;
+    done[to] = true;
+  }
 }
 
 int number_or_0(Rows& rows, int column) {
@@ -90,6 +108,7 @@ RowTimes read_times(Rows& rows) {
 
 void NsightLeaves::read() {
   read_devices();
+  reserve();
   for (const char* table : kLeafTables)
     if (has_table(database_, table)) read_table(table);
   leave_out_known_graphs();
@@ -97,15 +116,55 @@ void NsightLeaves::read() {
   cut_overruns();
   count_ambiguous();
   sort_leaves();
-  for (const Leaf& leaf : leaves_) {
-    std::vector<std::int16_t>& devices = devices_of_[leaf.call.first];
-    if (std::find(devices.begin(), devices.end(), leaf.event.device) == devices.end()) devices.push_back(leaf.event.device);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    std::vector<std::int16_t>& devices = devices_of_[process_of(leaves_[i])];
+    const std::int16_t device = trace_.events[i].device;
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
   }
   read_overhead("PROFILER_OVERHEAD", "1");
   // The other overhead types are work of the driver inside an API call: the call's duration contains it.
   read_overhead("CUPTI_ACTIVITY_KIND_OVERHEAD", "overheadType IN (3, 4, 5)");
   sort_leaves();
   place_leaves();
+}
+
+// A vector that grows holds up to three times what it needs for a moment.
+void NsightLeaves::reserve() {
+  std::size_t rows = 0;
+  for (const char* table : kLeafTables) {
+    if (!has_table(database_, table)) continue;
+    Rows count(database_, std::string("SELECT count(*) FROM ") + table);
+    if (count.next()) rows += as_index(count.integer(0));
+  }
+  trace_.events.reserve(rows);
+  leaves_.reserve(rows);
+}
+
+std::int32_t NsightLeaves::index_of_stream(const StreamKey& key) {
+  const auto [place, is_new] = streams_by_key_.try_emplace(key, static_cast<std::int32_t>(stream_keys_.size()));
+  if (is_new) stream_keys_.push_back(key);
+  return place->second;
+}
+
+NsightLeaves::Lanes::OfDevice NsightLeaves::lanes_of(std::size_t index) const {
+  const Leaf& leaf = leaves_[index];
+  return {trace_.events[index].device, {stream_of(leaf), leaf.on_host}};
+}
+
+void NsightLeaves::add(const Event& event, const Leaf& leaf) {
+  trace_.events.push_back(event);
+  leaves_.push_back(leaf);
+}
+
+void NsightLeaves::leave_out(const std::function<bool(std::size_t)>& is_out) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    if (is_out(i)) continue;
+    trace_.events[kept] = trace_.events[i];
+    leaves_[kept++] = leaves_[i];
+  }
+  trace_.events.resize(kept);
+  leaves_.resize(kept);
 }
 
 void NsightLeaves::read_devices() {
@@ -120,39 +179,41 @@ void NsightLeaves::read_devices() {
 }
 
 void NsightLeaves::count_ambiguous() {
-  std::map<std::int16_t, std::vector<ProcessWork>> works;
   std::set<std::int16_t> unexplained;
-  for (const Leaf& leaf : leaves_) {
-    if (leaf.on_host) continue;
-    works[leaf.event.device].push_back({leaf.call.first, {leaf.event.start, leaf.event.end()}});
-    if (!leaf.is_explained) unexplained.insert(leaf.event.device);
+  for (std::size_t i = 0; i < leaves_.size(); ++i)
+    if (!leaves_[i].on_host && !leaves_[i].is_explained) unexplained.insert(trace_.events[i].device);
+  for (const std::int16_t device : unexplained) {
+    std::vector<ProcessWork> works;
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      if (const Event& event = trace_.events[i]; !leaves_[i].on_host && event.device == device)
+        works.push_back({process_of(leaves_[i]), {event.start, event.end()}});
+    trace_.quality.ambiguous += overlapping_between_processes(works);
   }
-  for (const std::int16_t device : unexplained) trace_.quality.ambiguous += overlapping_between_processes(works[device]);
 }
 
 void NsightLeaves::read_table(const std::string& table) {
   Rows rows(database_, "SELECT " + selection(database_, table, columns_for(table)) + " FROM " + table + kInOrder);
   while (rows.next()) {
-    Leaf leaf;
     const RowTimes times = read_times(rows);
     if (times.missing()) {
       ++trace_.quality.zero_stamped;
       continue;
     }
     const std::int64_t process = rows.integer_or(5, 0);
-    leaf.call = {process, rows.integer_or(6, 0)};
-    leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
-    leaf.event.device = static_cast<std::int16_t>(devices_.index_of({process, rows.integer(2)}));
-    leaf.is_explained = devices_.is_explained({process, rows.integer(2)});
-    leaf.on_host = table == kWaits;
-    leaf.whole_graph = table == kGraphs;
-    set_kind(table, rows, leaf.event);
+    const Leaf leaf{.correlation = rows.integer_or(6, 0),
+                    .stream = index_of_stream({process, rows.integer_or(3, 0), rows.integer_or(4, 0)}),
+                    .on_host = table == kWaits,
+                    .whole_graph = table == kGraphs,
+                    .is_explained = devices_.is_explained({process, rows.integer(2)})};
+    Event event;
+    event.device = static_cast<std::int16_t>(devices_.index_of({process, rows.integer(2)}));
+    set_kind(table, rows, event);
     if (const auto fault = times.fault()) {
-      note(*fault, leaf, times);
+      note(*fault, event, leaf, times);
       continue;
     }
-    times.put(leaf.event);
-    leaves_.push_back(leaf);
+    times.put(event);
+    add(event, leaf);
   }
 }
 
@@ -162,10 +223,10 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
   Rows rows(database_, "SELECT " + selection(database_, table, {"start", "end", "globalTid", "nameId", "overheadType"}) + " FROM " + table +
                            " WHERE " + condition + " ORDER BY start, end, globalTid, nameId");
   while (rows.next()) {
-    Leaf leaf;
+    Event event{.kind = EventKind::profiler};
     const RowTimes times = read_times(rows);
-    if (!times.fault()) times.put(leaf.event);
-    if (times.missing() || times.fault() || !near_work(leaf.event)) {
+    if (!times.fault()) times.put(event);
+    if (times.missing() || times.fault() || !near_work(event)) {
       ++(times.missing() ? trace_.quality.zero_stamped : trace_.quality.dropped);
       continue;
     }
@@ -173,41 +234,49 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
     const std::int64_t type = rows.integer_or(4, kOverheadUnknown);
     const bool labelled = type >= 0 && type < static_cast<std::int64_t>(kOverheadLabels.size());
     const std::string label(kOverheadLabels[as_index(labelled ? type : kOverheadUnknown)]);
-    leaf.event.kind = EventKind::profiler;
-    leaf.stream = {tid & kProcessBits, -1, tid};
-    leaf.on_host = true;
-    leaf.event.name = rows.null(3) ? names_.of(label) : names_.of_string(rows.integer(3));
+    const Leaf leaf{.stream = index_of_stream({tid & kProcessBits, -1, tid}), .on_host = true};
+    event.name = rows.null(3) ? names_.of(label) : names_.of_string(rows.integer(3));
     const auto devices = devices_of_.find(tid & kProcessBits);
     if (devices == devices_of_.end()) continue;
     for (const std::int16_t device : devices->second) {
-      leaf.event.device = device;
-      leaves_.push_back(leaf);
+      event.device = device;
+      add(event, leaf);
     }
   }
 }
 
 void NsightLeaves::sort_leaves() {
-  std::stable_sort(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.event.start < b.event.start; });
+  const auto starts_before = [](const Event& a, const Event& b) { return a.start < b.start; };
+  if (std::is_sorted(trace_.events.begin(), trace_.events.end(), starts_before)) return;
+  std::vector<std::int32_t> order(leaves_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return starts_before(trace_.events[as_index(a)], trace_.events[as_index(b)]); });
+  reorder(trace_.events, order);
+  reorder(leaves_, order);
 }
 
 void NsightLeaves::place_leaves() {
   std::map<Lanes::OfDevice, double> compute;
-  for (const Leaf& leaf : leaves_)
-    if (is_compute(leaf.event.kind)) compute[leaf.lanes()] += static_cast<double>(leaf.event.duration.count());
+  for (std::size_t i = 0; i < leaves_.size(); ++i)
+    if (is_compute(trace_.events[i].kind)) compute[lanes_of(i)] += static_cast<double>(trace_.events[i].duration.count());
   Lanes lanes(compute);
-  for (Leaf& leaf : leaves_) {
-    const auto lane = lanes.take(leaf.lanes(), leaf.event.start, leaf.event.end());
+  const bool has_event_waits = has_table(database_, kWaits) && has_table(database_, kEventRecords);
+  if (has_event_waits) streams_.resize(stream_keys_.size());
+  started_.reserve(as_index(std::ranges::count_if(leaves_, [](const Leaf& leaf) { return leaf.correlation != 0; })));
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const Leaf& leaf = leaves_[i];
+    Event& event = trace_.events[i];
+    const auto lane = lanes.take(lanes_of(i), event.start, event.end());
     if (!lane) throw BadContent("a device runs more than 256 events at once");
-    leaf.event.lane = *lane;
-    const StartedBy started{leaf.call, static_cast<int>(trace_.events.size())};
-    trace_.events.push_back(leaf.event);
-    if (leaf.call.second == 0) continue;
-    started_.push_back(started);
-    if (leaf.event.kind != EventKind::sync) streams_[leaf.stream].push_back(started);
+    event.lane = *lane;
+    if (leaf.correlation == 0) continue;
+    started_.push_back({call_of(leaf), static_cast<int>(i)});
+    if (has_event_waits && event.kind != EventKind::sync) streams_[as_index(leaf.stream)].push_back(started_.back());
   }
-  std::sort(started_.begin(), started_.end());
-  for (auto& [stream, work] : streams_) std::sort(work.begin(), work.end());
   leaves_ = {};
+  std::sort(started_.begin(), started_.end());
+  for (std::vector<StartedBy>& work : streams_) std::sort(work.begin(), work.end());
 }
 
 int NsightLeaves::device_or_none(Rows& rows, int column) const {
@@ -240,9 +309,7 @@ std::int32_t NsightLeaves::add_kernel(Rows& rows) {
   kernel.registers_per_thread = number_or_0(rows, 14);
   kernel.static_shared_bytes = number_or_0(rows, 15);
   kernel.dynamic_shared_bytes = number_or_0(rows, 16);
-  kernel.grid_id = rows.integer_or(17, 0);
-  trace_.kernels.push_back(kernel);
-  return static_cast<std::int32_t>(trace_.kernels.size()) - 1;
+  return kernels_.of(kernel);
 }
 
 void NsightLeaves::set_kind(const std::string& table, Rows& rows, Event& event) {
@@ -271,8 +338,8 @@ std::span<const StartedBy> NsightLeaves::started_by(const Correlation& call) con
 }
 
 std::span<const StartedBy> NsightLeaves::of_stream(const StreamKey& stream) const {
-  const auto found = streams_.find(stream);
-  return found == streams_.end() ? std::span<const StartedBy>{} : std::span<const StartedBy>(found->second);
+  const auto found = streams_by_key_.find(stream);
+  return found == streams_by_key_.end() || streams_.empty() ? std::span<const StartedBy>{} : std::span(streams_[as_index(found->second)]);
 }
 
 std::int16_t NsightLeaves::device_of_process(std::int64_t process) const {

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,11 +19,15 @@
 #include "profiler/trace/plausible_times.h"
 #include "profiler/trace/stream_lanes.h"
 #include "profiler/trace/trace.h"
+#include "profiler/trace/trace_builder.h"
 
 namespace mptune::profiler {
 
 /// Table of waits of streams and host threads.
 inline constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+
+/// Table of records of events, which waits wait for.
+inline constexpr const char* kEventRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 
 /// Table of calls of CUDA.
 inline constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -108,17 +113,23 @@ class NsightLeaves {
  private:
   // Waits and overhead are timed on the host and may overlap the stream's work, so they count as a stream of their own.
   using Lanes = StreamLanes<std::pair<StreamKey, bool>>;
+  /// What is known of an event beside it: traces have millions.
   struct Leaf {
-    Event event;
-    Correlation call;
-    StreamKey stream;
+    std::int64_t correlation = 0;
+    std::int32_t stream = -1;  ///< index into stream_keys_
     bool on_host = false;
     bool whole_graph = false;
     bool is_explained = true;  ///< the file says which GPU its device is
-
-    [[nodiscard]] Lanes::OfDevice lanes() const { return {event.device, {stream, on_host}}; }
   };
 
+  [[nodiscard]] const StreamKey& stream_of(const Leaf& leaf) const { return stream_keys_[static_cast<std::size_t>(leaf.stream)]; }
+  [[nodiscard]] std::int64_t process_of(const Leaf& leaf) const { return std::get<0>(stream_of(leaf)); }
+  [[nodiscard]] Correlation call_of(const Leaf& leaf) const { return {process_of(leaf), leaf.correlation}; }
+  [[nodiscard]] Lanes::OfDevice lanes_of(std::size_t index) const;
+  [[nodiscard]] std::int32_t index_of_stream(const StreamKey& key);
+  void add(const Event& event, const Leaf& leaf);
+  void leave_out(const std::function<bool(std::size_t index)>& is_out);
+  void reserve();
   void read_devices();
   void read_table(const std::string& table);
   void read_overhead(const std::string& table, const std::string& condition);
@@ -126,8 +137,9 @@ class NsightLeaves {
   [[nodiscard]] std::vector<TimedRecord> timed() const;
   void leave_out_implausible();
   void cut_overruns();
-  [[nodiscard]] std::map<Correlation, int> names_of_calls();
-  void note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times, const std::string& more = "");
+  /// Indices of names of these calls. Those without a name are left out.
+  [[nodiscard]] std::map<Correlation, int> names_of_calls(const std::set<Correlation>& calls);
+  void note(ImplausibleTime::Fault fault, const Event& event, const Leaf& leaf, const RowTimes& times, const std::string& more = "");
   [[nodiscard]] TimeInterval span_of_host();
   void sort_leaves();
   /// Work of several processes under one number of a device that the file does not explain.
@@ -141,11 +153,14 @@ class NsightLeaves {
   SQLite::Database& database_;
   NsightNames& names_;
   Trace& trace_;
-  std::vector<Leaf> leaves_;
+  KernelIndex kernels_{trace_.kernels};
+  std::vector<Leaf> leaves_;  // of each event of the trace, until all are placed
+  std::vector<StreamKey> stream_keys_;
+  std::map<StreamKey, std::int32_t> streams_by_key_;
   std::optional<Nanoseconds> middle_;  // median start of the work, if there is any
   NsightDevices devices_;
-  std::vector<StartedBy> started_;  // sorted
-  std::map<StreamKey, std::vector<StartedBy>> streams_;
+  std::vector<StartedBy> started_;                                // sorted
+  std::vector<std::vector<StartedBy>> streams_;                   // by index, where the file has waits that need them
   std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // by process, in the order of their first work
 };
 

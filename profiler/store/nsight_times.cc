@@ -12,20 +12,24 @@ namespace mptune::profiler {
 
 // A graph whose nodes are recorded, too, adds only the gaps between them.
 void NsightLeaves::leave_out_known_graphs() {
-  std::set<Correlation> of_nodes;
+  if (std::ranges::none_of(leaves_, &Leaf::whole_graph)) return;
+  std::set<Correlation> of_graphs, of_nodes;
   for (const Leaf& leaf : leaves_)
-    if (!leaf.whole_graph && !leaf.on_host && leaf.call.second > 0) of_nodes.insert(leaf.call);
-  std::erase_if(leaves_, [&](const Leaf& leaf) { return leaf.whole_graph && of_nodes.contains(leaf.call); });
+    if (leaf.whole_graph) of_graphs.insert(call_of(leaf));
+  for (const Leaf& leaf : leaves_)
+    if (!leaf.whole_graph && !leaf.on_host && leaf.correlation > 0 && of_graphs.contains(call_of(leaf))) of_nodes.insert(call_of(leaf));
+  leave_out([&](std::size_t i) { return leaves_[i].whole_graph && of_nodes.contains(call_of(leaves_[i])); });
 }
 
 // Copies of unified memory run beside each other, so none is too long and none overruns another.
 std::vector<TimedRecord> NsightLeaves::timed() const {
-  std::map<StreamKey, int> streams;
   std::vector<TimedRecord> records;
-  for (const Leaf& leaf : leaves_) {
-    TimedRecord record{.start = leaf.event.start, .end = leaf.event.end(), .call = leaf.call.second};
-    const bool in_order = !leaf.on_host && is_launched(trace_, leaf.event);
-    if (in_order) record.stream = streams.try_emplace(leaf.stream, static_cast<int>(streams.size())).first->second;
+  records.reserve(leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const Event& event = trace_.events[i];
+    TimedRecord record{.start = event.start, .end = event.end(), .call = leaves_[i].correlation};
+    const bool in_order = !leaves_[i].on_host && is_launched(trace_, event);
+    if (in_order) record.stream = leaves_[i].stream;
     records.push_back(record);
   }
   return records;
@@ -38,48 +42,51 @@ void NsightLeaves::leave_out_implausible() {
   if (faults.empty()) return;
   std::vector<bool> wrong(leaves_.size(), false);
   for (const auto& [index, fault] : faults) {
-    const Leaf& leaf = leaves_[index];
+    const Event& event = trace_.events[index];
     wrong[index] = true;
-    note(fault, leaf, {leaf.event.start.count(), leaf.event.end().count()});
+    note(fault, event, leaves_[index], {event.start.count(), event.end().count()});
   }
-  std::size_t next = 0;
-  std::erase_if(leaves_, [&](const Leaf&) { return wrong[next++]; });
+  leave_out([&](std::size_t i) { return wrong[i]; });
 }
 
 // An overrunning record is cut where the next one of its stream starts: it can't have lasted longer.
 void NsightLeaves::cut_overruns() {
   const std::vector<Overrun> found = overruns(timed());
   if (found.empty()) return;
-  const std::map<Correlation, int> calls = names_of_calls();
+  std::set<Correlation> of_next;
+  for (const Overrun& overrun : found) of_next.insert(call_of(leaves_[overrun.next]));
+  const std::map<Correlation, int> calls = names_of_calls(of_next);
   for (const Overrun& overrun : found) {
-    Leaf& leaf = leaves_[overrun.record];
-    const Leaf& next = leaves_[overrun.next];
-    const auto call = calls.find(next.call);
+    Event& event = trace_.events[overrun.record];
+    const Event& next = trace_.events[overrun.next];
+    const auto call = calls.find(call_of(leaves_[overrun.next]));
     if (!is_wrong(overrun, call == calls.end() ? "" : trace_.names[as_index(call->second)])) continue;
-    const RowTimes times{leaf.event.start.count(), leaf.event.end().count()};
-    note(ImplausibleTime::Fault::overrun, leaf, times, "; the next starts at " + std::to_string(next.event.start.count()));
-    leaf.event.duration = next.event.start - leaf.event.start;
+    const RowTimes times{event.start.count(), event.end().count()};
+    note(ImplausibleTime::Fault::overrun, event, leaves_[overrun.record], times,
+         "; the next starts at " + std::to_string(next.start.count()));
+    event.duration = next.start - event.start;
   }
 }
 
-// Indices of names. Those of calls without a name are not known.
-std::map<Correlation, int> NsightLeaves::names_of_calls() {
+std::map<Correlation, int> NsightLeaves::names_of_calls(const std::set<Correlation>& calls) {
   std::map<Correlation, int> names;
   if (!has_table(database_, kCalls)) return names;
   Rows rows(database_, "SELECT " + selection(database_, kCalls, {"globalTid", "correlationId", "nameId"}) + " FROM " + kCalls);
-  while (rows.next())
-    if (rows.integer_or(1, 0) > 0 && !rows.null(2))
-      names.try_emplace({rows.integer_or(0, 0) & kProcessBits, rows.integer(1)}, names_.of_string(rows.integer(2)));
+  while (rows.next()) {
+    const Correlation call{rows.integer_or(0, 0) & kProcessBits, rows.integer_or(1, 0)};
+    if (call.second > 0 && !rows.null(2) && calls.contains(call)) names.try_emplace(call, names_.of_string(rows.integer(2)));
+  }
   return names;
 }
 
-void NsightLeaves::note(ImplausibleTime::Fault fault, const Leaf& leaf, const RowTimes& times, const std::string& more) {
-  const std::string name = trace_.names[as_index(leaf.event.name)];
-  const bool kernel = leaf.event.kind == EventKind::kernel || leaf.event.kind == EventKind::collective;
+void NsightLeaves::note(ImplausibleTime::Fault fault, const Event& event, const Leaf& leaf, const RowTimes& times,
+                        const std::string& more) {
+  const std::string name = trace_.names[as_index(event.name)];
+  const bool kernel = event.kind == EventKind::kernel || event.kind == EventKind::collective;
   note_implausible(trace_,
                    {.fault = fault,
                     .what = kernel ? "kernel '" + name + "'" : name,
-                    .where = trace_.devices[as_index(leaf.event.device)].name + ", stream " + std::to_string(std::get<2>(leaf.stream)),
+                    .where = trace_.devices[as_index(event.device)].name + ", stream " + std::to_string(std::get<2>(stream_of(leaf))),
                     .times = times.text() + more});
 }
 

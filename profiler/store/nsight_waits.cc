@@ -9,8 +9,6 @@
 namespace mptune::profiler {
 namespace {
 
-constexpr const char* kRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
-
 // Process, eventSyncId and the recording call's correlation -> the stream recorded on.
 using EventRecords = std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, StreamKey>;
 
@@ -25,7 +23,7 @@ StreamKey stream_of(Rows& rows) {
 
 EventRecords read_records(SQLite::Database& database) {
   EventRecords records;
-  Rows rows(database, query(database, kRecords) + " ORDER BY globalPid, contextId, streamId, correlationId");
+  Rows rows(database, query(database, kEventRecords) + " ORDER BY globalPid, contextId, streamId, correlationId");
   while (rows.next())
     if (!rows.null(3) && !rows.null(4)) records[{rows.integer_or(0, 0), rows.integer(4), rows.integer(3)}] = stream_of(rows);
   return records;
@@ -45,7 +43,7 @@ int first_after(std::span<const StartedBy> work, const Correlation& call) {
 }  // namespace
 
 void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Trace& trace) {
-  if (!has_table(database, kWaits) || !has_table(database, kRecords)) return;
+  if (!has_table(database, kWaits) || !has_table(database, kEventRecords)) return;
   if (!columns_of(database, kWaits).contains("syncType")) return;
   const EventRecords records = read_records(database);
   Rows rows(database,

@@ -23,10 +23,10 @@ class Placement {
  public:
   explicit Placement(const Trace& trace);
 
-  /// Context of a device's work without a recorded one; 0 for device -1.
+  /// Returns the context of a device's work without a recorded one; 0 for device -1.
   [[nodiscard]] std::int64_t context(int device) const;
   [[nodiscard]] Place operator()(const Event& event) const;
-  /// Places of all events and of every device's compute lane.
+  /// Returns the places of all events and of every device's compute lane.
   [[nodiscard]] std::set<Place> all() const;
 
  private:
@@ -37,7 +37,7 @@ class Placement {
   std::int64_t first_stream_ = 0;
 };
 
-/// The recorded Kernel of an event, nullptr if it has none.
+/// Returns the recorded Kernel of an event, nullptr if it has none.
 [[nodiscard]] const Kernel* kernel_of(const Trace& trace, const Event& event);
 
 /// True for events with a row in CUPTI_ACTIVITY_KIND_KERNEL.

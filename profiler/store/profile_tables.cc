@@ -245,7 +245,7 @@ ExecutionVariant read_variant(Rows& rows, int column) {
           .threads = static_cast<int>(count(rows, column + 3, "the number of threads of a device class", kMostThreads))};
 }
 
-/// A variant is one of a class in the default variant, and no other class is one.
+/// Checks that `variant_of` names a class in the default variant for every other variant, and no class for the default variant.
 void check_variants(const std::vector<DeviceClass>& classes) {
   for (const DeviceClass& c : classes) {
     if ((c.variant_of < 0) != (c.variant == ExecutionVariant())) throw BadContent("a device class is a variant of no class");

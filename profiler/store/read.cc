@@ -81,7 +81,7 @@ bool has_any(SQLite::Database& database, const std::string& condition) {
   return SQLite::Statement(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND (" + condition + ")").executeStep();
 }
 
-// An export lacks the tables of what it did not record.
+// Looks for any table, since an export lacks the tables of what it did not record.
 bool is_nsight(SQLite::Database& database) {
   return has_any(database,
                  "name LIKE 'CUPTI\\_ACTIVITY\\_KIND\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE '\\' OR upper(name) IN "
@@ -89,7 +89,7 @@ bool is_nsight(SQLite::Database& database) {
                  "'EXPORT_META_DATA', 'META_DATA_CAPTURE')");
 }
 
-// Says which other profiler wrote a database, where its tables do.
+// Says which other profiler wrote a database, if its tables show it.
 [[noreturn]] void refuse_unknown(SQLite::Database& database, const std::string& path) {
   const char* record = "record with torch.profiler and give its Kineto trace";
   if (has_any(database, "name LIKE 'rocpd\\_%' ESCAPE '\\'"))
@@ -99,7 +99,7 @@ bool is_nsight(SQLite::Database& database) {
   throw BadContent("neither mptune nor Nsight Systems wrote it");
 }
 
-// What the export itself says, the gravest first: why nothing was recorded, as a rule.
+// Returns what the export itself says, the gravest first: as a rule, why nothing was recorded.
 std::string diagnosis_of(SQLite::Database& database) {
   if (!has_column(database, "DIAGNOSTIC_EVENT", "severity") || !has_column(database, "DIAGNOSTIC_EVENT", "text")) return "";
   Rows rows(database,
@@ -107,7 +107,7 @@ std::string diagnosis_of(SQLite::Database& database) {
   return rows.next() ? ": '" + printable(rows.text(0)) + "'" : "";
 }
 
-// A trace of calls and ranges alone may be joined with others; one of nothing is of no use.
+// Refuses a trace of nothing, which is of no use; a trace of calls and ranges alone may be joined with others.
 void require_rows(SQLite::Database& database, const Trace& trace, const std::string& path) {
   if (!trace.events.empty() || !trace.launches.empty() || !trace.ranges.empty() || trace.quality != TraceQuality{}) return;
   throw Error("the export of Nsight Systems holds no rows of CUDA" + diagnosis_of(database), path,

@@ -70,7 +70,7 @@ class NsightReader {
     return first != first_call_.end() && call.second > 0 && call.second < first->second;
   }
 
-  // False for a call without times, and for one with times that can't be right, which is noted.
+  // Returns false for a call without times, and for one with times that can't be right, which is noted.
   bool take_times(Rows& rows, Event& event, int name, std::int64_t tid) {
     const RowTimes times = read_times(rows);
     if (times.missing()) {
@@ -114,14 +114,14 @@ class NsightReader {
     trace_.launches.push_back(launch);
   }
 
-  // Device of a thread's ranges: the one it launches on, else the one its process launches on, else -1.
+  // Returns the device of a thread's ranges: the one it launches on, else the one its process launches on, else -1.
   std::int16_t device_of(std::int64_t tid) const {
     const auto found = device_of_thread_.find(tid);
     return found == device_of_thread_.end() ? leaves_.device_of_process(tid & kProcessBits) : found->second;
   }
 
   void read_ranges() {
-    // 59 and 60 are push/pop and start/end ranges as recorded, 70 and 71 the same as imported from NVTXT.
+    // 59 and 60 are push/pop and start/end ranges as recorded, 70 and 71 are the same ranges imported from NVTXT.
     Rows rows(
         database_,
         "SELECT " + selection(database_, "NVTX_EVENTS", {"start", "end", "globalTid", "text", "textId"}) +
@@ -130,7 +130,7 @@ class NsightReader {
       Event range;
       const RowTimes times = read_times(rows);
       if (!times.fault()) times.put(range);
-      // Ranges change no number of the analysis, so odd ones are counted only.
+      // Ranges change no number of the analysis, so odd ones are only counted.
       if (times.missing() || times.fault() || !leaves_.near_work(range)) {
         ++(times.missing() ? trace_.quality.zero_stamped : trace_.quality.dropped);
         continue;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "profiler/base/index.h"
@@ -74,7 +75,7 @@ class KernelCollector {
  public:
   explicit KernelCollector(std::vector<Kernel>& kernels) : kernels_(kernels) {}
 
-  // Columns from `first` on: context, stream, grid, block, registers, static and dynamic shared memory, grid id.
+  // Columns from `first` on: context, stream, grid, block, registers, static and dynamic shared memory.
   void add(std::int32_t index, Rows& rows, int first) {
     Kernel kernel;
     kernel.context = rows.as<int>(first);
@@ -84,15 +85,15 @@ class KernelCollector {
     kernel.registers_per_thread = rows.as<int>(first + 8);
     kernel.static_shared_bytes = rows.as<int>(first + 9);
     kernel.dynamic_shared_bytes = rows.as<int>(first + 10);
-    kernel.grid_id = rows.integer(first + 11);
-    if (index == static_cast<std::int64_t>(kernels_.size()))
+    if (index < static_cast<std::int64_t>(kernels_.size()))
+      kernels_[as_index(index)] = kernel;  // of an earlier event, too
+    else if (index == static_cast<std::int64_t>(kernels_.size()))
       kernels_.push_back(kernel);
     else
-      others_.emplace_back(index, kernel);
+      others_.try_emplace(index, kernel);
   }
 
   void place_others() {
-    std::stable_sort(others_.begin(), others_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [index, kernel] : others_) {
       const auto i = as_index(index);
       if (i > kernels_.size()) throw BadContent("the details of a kernel are missing");
@@ -103,7 +104,7 @@ class KernelCollector {
 
  private:
   std::vector<Kernel>& kernels_;
-  std::vector<std::pair<std::int32_t, Kernel>> others_;
+  std::map<std::int32_t, Kernel> others_;
 };
 
 EventKind what_of(std::int64_t number) {
@@ -174,8 +175,7 @@ void read_who(SQLite::Database& database, Trace& trace) {
 }
 
 constexpr const char* kKernelColumns =
-    ", contextId, streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, "
-    "gridId";
+    ", contextId, streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory";
 
 // Files of minor version 0 hold neither recorded kernels nor the recorder's own work.
 void read_events(SQLite::Database& database, int minor, std::int64_t shift, Trace& trace) {

@@ -38,7 +38,7 @@ class Insert {
     else
       statement_.bind(index);
   }
-  /// A value converted to a string here would die before the statement runs.
+  /// Deleted, since a value converted to a string here would die before the statement runs.
   template <class Other>
   void bind(int index, const Other& value) = delete;
 
@@ -95,7 +95,7 @@ class Rows {
   [[nodiscard]] double real(int column);
   [[nodiscard]] std::string text(int column);
 
-  /// An integer as a narrower type; throws BadContent if it does not fit.
+  /// Returns an integer as a narrower type; throws BadContent if it does not fit.
   template <class Integer>
   [[nodiscard]] Integer as(int column) {
     const std::int64_t value = integer(column);

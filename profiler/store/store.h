@@ -36,7 +36,7 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// - API calls become launches; event is -1 for calls that launched nothing.
 /// - A stream's wait for an event becomes an event_wait edge from the last work before the event's record to the next after the wait.
 /// - NVTX ranges become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
-/// - Work and calls with times that can't be right (plausible_times.h) are named in `implausible` and left out, as are such ranges;
+/// - Work and calls with times that can't be right (plausible_times.h) are named in `implausible` and left out, as are ranges with them;
 ///   work that overruns the next of its stream (overruns.h) is named and cut there.
 /// - `quality` counts rows without times (zero_stamped), rows left out (dropped), and device work without a launch or
 ///   earlier than it by more than kMostClockSkew (unmatched). Copies of unified memory have none. Work launched before the first recorded

@@ -11,7 +11,7 @@
 namespace mptune::profiler {
 namespace {
 
-// More than any device has; sums of such numbers still fit into 64 bits.
+// This is more than any device has; sums of these numbers still fit into 64 bits.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;  // in all
 constexpr std::int64_t kMostLosses = std::int64_t{1} << 50;

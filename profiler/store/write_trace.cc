@@ -124,7 +124,7 @@ class TraceWriter {
         quality.ambiguous, quality.unmatched_ns);
   }
 
-  // By device: the thread that launches its work, -1 if unknown.
+  // Returns, by device, the thread that launches its work, -1 if unknown.
   std::vector<int> launching_threads() const {
     std::vector<int> threads(trace_.devices.size(), -1);
     for (const Launch& launch : trace_.launches) {
@@ -135,7 +135,7 @@ class TraceWriter {
     return threads;
   }
 
-  // A thread that launches work is in the process of the device; of others, the name says it.
+  // A thread that launches work is in the process of the device; for others, the name says the process.
   std::vector<std::int64_t> processes_of_threads(const std::vector<int>& launching_threads_of) const {
     std::vector<std::int64_t> processes;
     for (const std::string& name : trace_.threads) processes.push_back(process_of_rank(rank_of_thread(name)));
@@ -246,7 +246,7 @@ class TraceWriter {
       const Kernel& k = trace_.kernels[i];
       if (!shown[i])
         grid(i, k.context, k.stream, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.registers_per_thread,
-             k.static_shared_bytes, k.dynamic_shared_bytes, k.grid_id);
+             k.static_shared_bytes, k.dynamic_shared_bytes, 0);
     }
   }
 
@@ -275,7 +275,7 @@ class TraceWriter {
 
   void write_events();
 
-  // Readers look for steps on the thread that launches a device's work, so every such thread gets a range per step.
+  // Readers look for steps on the thread that launches a device's work, so every launching thread gets a range per step.
   void write_step_ranges() {
     std::set<std::int64_t> have_steps;
     for (const Event& range : trace_.ranges)

@@ -6,7 +6,7 @@
 
 namespace mptune::profiler {
 
-/// What is known of a built-in model without LibTorch, which makes it.
+/// What is known about a built-in model without LibTorch, which makes the model.
 struct BuiltinText {
   const char* name;
   const char* parameters;  ///< what may follow the colon, "" for none

@@ -9,7 +9,7 @@
 
 namespace mptune::profiler {
 
-/// What one process did with others, as its recording says it: a collective, a send or a receive.
+/// What one process did with others according to its recording: a collective, a send or a receive.
 struct Communication {
   enum class Kind : std::uint8_t { collective, send, receive };
   Kind kind = Kind::collective;
@@ -19,7 +19,7 @@ struct Communication {
   int peer = -1;               ///< rank of the other process of a send or receive; -1: not known
   std::int64_t sequence = -1;  ///< number that the group gave it; -1: not known
   int step = -1;               ///< of the thread that launched it; -1: none
-  std::int64_t bytes = 0;      ///< that this process gave or took; 0: not known
+  std::int64_t bytes = 0;      ///< bytes that this process sent or received; 0: not known
   int event = -1;              ///< index into Trace::events: the kernel; several communications may share one
   bool described = true;       ///< false: the recording does not say its group. find_communicators() looks for it
   int own = -1;                ///< of a message that is not described: number of this process in the group; -1: not known
@@ -33,7 +33,7 @@ struct RankRecording {
   int ranks = 0;  ///< of the job; 0: not known
   Trace trace;
   std::string merged_file = {};  ///< that holds this recording and others, which count from the same moment; "": none
-  /// Time 0 of the trace in the file, where neither says the time of day. Files of one job may count from the same moment.
+  /// Time 0 of the trace in the file, if neither of them says the time of day. Files of one job may count from the same moment.
   std::optional<Nanoseconds> origin = std::nullopt;
   std::vector<Communication> communications;  ///< in the order in which they were launched
 };

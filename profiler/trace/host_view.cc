@@ -49,7 +49,7 @@ int HostView::device_of_stage(const Tag& tag, int gpu) const {
   return device != device_of_stage_.end() && lies_on(device->second, gpu) ? device->second : kNone;
 }
 
-// The event of this lane that ran at `time`.
+// Returns the event of this lane that ran at `time`.
 int HostView::event_at(const std::vector<int>& lane, Nanoseconds time) const {
   const auto event = [&](int index) -> const Event& { return host_.events[as_index(index)]; };
   const auto after = std::upper_bound(lane.begin(), lane.end(), time, [&](Nanoseconds t, int index) { return t < event(index).start; });

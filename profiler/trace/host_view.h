@@ -18,9 +18,9 @@ class HostView {
 
   static constexpr int kNone = -1;
 
-  /// The host's event during which this GPU event was launched, for the same action. kNone if no event or more than one fits.
+  /// Returns the host's event during which this GPU event was launched, for the same action. kNone if no event or more than one fits.
   [[nodiscard]] int of(int gpu_event) const;
-  /// The call that launched a GPU event, on the clock of `gpus`; null if unknown.
+  /// Returns the call that launched a GPU event, on the clock of `gpus`; null if unknown.
   [[nodiscard]] const Launch* launch(int gpu_event) const { return launch_of_.at(as_index(gpu_event)); }
   /// True if a device of the host's trace is a GPU or a part of one.
   [[nodiscard]] bool on_gpu(int device) const;
@@ -28,9 +28,9 @@ class HostView {
   [[nodiscard]] bool is_gpu_work(const Event& host_event) const;
   /// True if a device of the host's trace is this GPU of the GPUs' trace, or a part of it like "cuda:0/1of2".
   [[nodiscard]] bool lies_on(int device, int gpu) const;
-  /// First device of the host's trace that is this GPU or a part of it; kNone if there is none.
+  /// Returns the first device of the host's trace that is this GPU or a part of it; kNone if there is none.
   [[nodiscard]] int first_device_on(int gpu) const;
-  /// Device of the host's trace that lies on this GPU and runs the tag's stage; kNone if there is none.
+  /// Returns the device of the host's trace that lies on this GPU and runs the tag's stage; kNone if there is none.
   [[nodiscard]] int device_of_stage(const Tag& tag, int gpu) const;
 
  private:

@@ -13,16 +13,16 @@ struct TimeInterval {
   bool operator==(const TimeInterval&) const = default;
 };
 
-/// Disjoint, ordered intervals that cover the same times; empty ones are dropped. O(n log n).
+/// Returns disjoint, ordered intervals that cover the same times; empty ones are dropped. O(n log n).
 [[nodiscard]] std::vector<TimeInterval> merge(std::vector<TimeInterval> intervals);
 
-/// Part of `interval` inside `window`; start == end if they do not overlap.
+/// Returns the part of `interval` inside `window`; start == end if they do not overlap.
 [[nodiscard]] TimeInterval clip(TimeInterval interval, TimeInterval window);
 
-/// Sum of lengths. Requires: disjoint.
+/// Returns the sum of lengths. Requires: disjoint.
 [[nodiscard]] Nanoseconds total(const std::vector<TimeInterval>& intervals);
 
-/// Common part of two merged lists.
+/// Returns the common part of two merged lists.
 [[nodiscard]] std::vector<TimeInterval> intersect(const std::vector<TimeInterval>& a, const std::vector<TimeInterval>& b);
 
 }  // namespace mptune::profiler

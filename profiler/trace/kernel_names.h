@@ -9,7 +9,7 @@ namespace mptune::profiler {
   return name.starts_with("nccl") || name.starts_with("mscclKernel");
 }
 
-/// The same of a name as the compiler mangled it: "_Z22ncclDevKernel_SendRecv...".
+/// Does the same for a name as the compiler mangled it: "_Z22ncclDevKernel_SendRecv...".
 [[nodiscard]] constexpr bool is_mangled_nccl_kernel(std::string_view name) {
   if (!name.starts_with("_Z")) return is_nccl_kernel(name);
   const auto plain = name.find_first_not_of("0123456789", 2);

@@ -108,8 +108,8 @@ class Merger {
     }
   }
 
-  /// A lane is a stream, which belongs to one part: to the one that most of its work was launched for. Single copies may look like another
-  /// part's, or like none's, where several run at a time.
+  /// A lane is a stream, which belongs to one part: the part that most of its work was launched for. Single copies may look like another
+  /// part's, or like no part's, where several run at a time.
   void find_parts_of_lanes() {
     std::map<std::pair<int, int>, std::map<int, int>> votes;
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
@@ -121,7 +121,7 @@ class Merger {
     for (const auto& [lane, counts] : votes) part_of_lane_[lane] = std::ranges::max_element(counts, fewer)->first;
   }
 
-  /// NCCL's kernels of messages between ranks, which begin to wait long before the message: the host's copies stand for them.
+  /// True for NCCL's kernels of messages between ranks, which begin to wait long before the message: the host's copies stand for them.
   bool stands_for_message(const Event& gpu_event) const {
     const auto is_of_rank = [](const TraceDevice& device) { return names_rank(device.name); };
     return gpu_event.kind == EventKind::collective && at(gpus_.names, gpu_event.name).find("SendRecv") != std::string::npos &&
@@ -148,7 +148,8 @@ class Merger {
     added_.push_back({event, kNone, index});
   }
 
-  /// The host knows whether a copy carries activations or gradients, which take different times; the GPU whether it goes through the host.
+  /// The host knows whether a copy carries activations or gradients, which take different times; the GPU knows whether it goes through the
+  /// host.
   int name_of_copy(int index, const Event& host_event) {
     const Event& event = at(gpus_.events, index);
     if (host_event.kind != EventKind::copy) return mapped(name_, event.name);
@@ -158,7 +159,7 @@ class Merger {
     return is_whole || message == part ? host_event.name : builder_.name(message + ", " + part.substr(part.starts_with("copy ") ? 5 : 0));
   }
 
-  /// Index of a GPU that the host's trace does not name; appends it the first time.
+  /// Returns the index of a GPU that the host's trace does not name; appends the GPU the first time.
   int appended(int gpu) {
     int& device = at(device_, gpu);
     if (device < 0) {
@@ -168,7 +169,8 @@ class Merger {
     return device;
   }
 
-  /// The part of a GPU that did this work: the part the host launched it for, else the part that runs its stage. kNone: neither is known.
+  /// Returns the part of a GPU that did this work: the part the host launched it for, else the part that runs its stage. kNone: neither is
+  /// known.
   int part_of(const Event& event, int host_event) const {
     if (host_event < 0) return event.tag < 0 ? kNone : view_.device_of_stage(at(gpus_.tags, event.tag), event.device);
     const Event& launching = at(host_.events, host_event);
@@ -228,7 +230,7 @@ class Merger {
     }
   }
 
-  /// Of several ranks some may have no recorder.
+  /// If there are several ranks, some may have no recorder.
   bool was_recorded(int device) const {
     if (!view_.on_gpu(device)) return false;
     for (int gpu = 0; gpu < static_cast<int>(gpus_.devices.size()); ++gpu)
@@ -324,7 +326,7 @@ class Merger {
     }
   }
 
-  /// Updates and reductions, which the host launches when the other devices have ended.
+  /// True for edges to updates and reductions, which the host launches when the other devices have ended.
   bool is_barrier(const Edge& edge) const {
     const EventKind kind = at(host_.events, edge.consumer).kind;
     return edge.kind == EdgeKind::data && (kind == EventKind::optimizer || kind == EventKind::reduce);

@@ -5,7 +5,7 @@
 namespace mptune::profiler {
 
 /// Merges two recordings of the same steps: `host`, made on the host's clock, and `gpus`, made by the GPUs' own recorder.
-/// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of both ordered by start; those of the result are, too.
+/// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of both ordered by start; the result's events are, too.
 ///
 /// - Work of devices named "cuda:..." comes from `gpus`, work of all other devices from `host`, as does that of a rank's GPU ("1@cuda:0")
 /// that

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array kEndings = {".so", ".pt", ".pt2"};
 
-// A path may hold colons. The first one behind a known ending ends it, else the one in front of the only option, container=.
+// A path may hold colons. The first colon after a known ending ends it, else the colon before the only option, container=.
 std::size_t colon_of_file(const std::string& text) {
   std::size_t first = text.rfind(":container=");
   for (const std::string ending : kEndings) {

@@ -4,14 +4,14 @@
 
 namespace mptune {
 
-/// A copy over it takes latency + bytes / bytes_per_second, in each direction.
+/// A link of a network. A copy over it takes latency + bytes / bytes_per_second, in each direction.
 struct NetworkLink {
   double latency_s = 0;
   double bytes_per_second = 0;
   bool operator==(const NetworkLink&) const = default;
 };
 
-/// How devices are connected that need not exist: those of a host by one link, hosts by another.
+/// How devices, which need not exist, are connected: the devices of a host by one link, hosts by another.
 struct Network {
   std::vector<int> host_of;         ///< per device: index into `within`; empty: there is no network
   std::vector<NetworkLink> within;  ///< per host: between any two of its devices

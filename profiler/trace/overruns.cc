@@ -6,7 +6,7 @@
 namespace mptune::profiler {
 namespace {
 
-// Records with a stream and a length, by stream and start; of the same start the longest first.
+// Returns the records with a stream and a length, by stream and start; of records with the same start, the longest comes first.
 std::vector<std::size_t> by_stream(const std::vector<TimedRecord>& records) {
   std::vector<std::size_t> ordered;
   for (std::size_t i = 0; i < records.size(); ++i)

@@ -13,7 +13,7 @@ Nanoseconds length(TimeInterval interval) {
   return interval.end - interval.start;
 }
 
-// Without a product that could overflow.
+// Compares without a product that could overflow.
 bool is_less_than_half(Nanoseconds part, Nanoseconds whole) {
   return part < whole - part;
 }
@@ -26,6 +26,7 @@ class Judge {
  public:
   Judge(const std::vector<TimedRecord>& records, Nanoseconds rounding, const std::function<TimeInterval()>& others)
       : records_(records), rounding_(rounding), others_(others) {
+    left_.reserve(records.size());
     for (std::size_t i = 0; i < records.size(); ++i) left_.push_back(i);
   }
 
@@ -56,7 +57,7 @@ class Judge {
   }
 
   void remove_far() {
-    if (records_.size() < 3) return;  // of two, either may be wrong
+    if (records_.size() < 3) return;  // if there are two, either may be wrong
     const Nanoseconds middle = middle_start(records_);
     remove_if(Fault::far, [&](std::size_t i) { return !is_near(middle, records_[i].start, records_[i].end); });
   }

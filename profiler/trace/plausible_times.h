@@ -13,16 +13,16 @@ namespace mptune::profiler {
 /// Longest recording a reader accepts, 2^55 ns, about 14 months: sums of times over devices and steps stay far from overflow.
 inline constexpr Nanoseconds kLongestRecording{std::int64_t{1} << 55};
 
-/// So many other records it takes to say that one of them makes the recording too long: between fewer, long gaps are usual.
+/// It takes this many other records to say that one of them makes the recording too long: between fewer, long gaps are usual.
 inline constexpr std::size_t kLeastOthers = 10;
 
-/// Longest time by which the clocks of host and device may differ: work stamped earlier than its launch by no more has its launch.
+/// Longest time by which the clocks of host and device may differ: work stamped at most this much before its launch still has that launch.
 inline constexpr Nanoseconds kMostClockSkew{10'000};
 
-/// Names a record that a reader leaves out or cuts, up to kMostImplausible of them; what is left out counts in `quality.dropped`.
+/// Notes a record that a reader leaves out or cuts, up to kMostImplausible of them; records that are left out count in `quality.dropped`.
 void note_implausible(Trace& trace, ImplausibleTime record);
 
-/// Times of a record of a device's work. Requires: within 2^61 ns of 0, not backward.
+/// The times of a record of a device's work. Requires: within 2^61 ns of 0, not backward.
 struct TimedRecord {
   Nanoseconds start{0};
   Nanoseconds end{0};
@@ -30,7 +30,7 @@ struct TimedRecord {
   int stream = -1;        ///< work with the same number ran one after another; -1: a wait, or work that may overlap others: never too long
 };
 
-/// Median of the starts; 0 for none. O(n).
+/// Returns the median of the starts; 0 if there are none. O(n).
 [[nodiscard]] Nanoseconds middle_start(const std::vector<TimedRecord>& records);
 /// False if a time lies further from `middle` than any recording is long.
 [[nodiscard]] bool is_near(Nanoseconds middle, Nanoseconds start, Nanoseconds end);
@@ -38,7 +38,7 @@ struct TimedRecord {
 /// A record by its index, and what is wrong with its times.
 using TimeFaults = std::vector<std::pair<std::size_t, ImplausibleTime::Fault>>;
 
-/// The records that can't be right, ordered by index:
+/// Returns the records that can't be right, ordered by index:
 /// - far: it is not near the median of at least three records.
 /// - alone: without it the recording would be less than half as long, though it has kLeastOthers others. Waits are never alone.
 ///

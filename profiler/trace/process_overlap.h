@@ -12,7 +12,7 @@ struct ProcessWork {
   std::int64_t process = 0;
   TimeInterval time;
 };
-/// How much of the work overlaps work of another process. O(n log n) for each process.
+/// Returns how much of the work overlaps work of another process. O(n log n) for each process.
 [[nodiscard]] std::int64_t overlapping_between_processes(const std::vector<ProcessWork>& works);
 
 }  // namespace mptune::profiler

@@ -16,11 +16,11 @@ namespace mptune {
 /// What a split backward of one layer holds beyond parameters, in bytes.
 struct SplitMemory {
   std::int64_t held_bytes = 0;              ///< between its two parts: inputs of the weights' products, and gradients of their outputs
-  std::int64_t held_input_bytes = 0;        ///< of them, memory of the layer's inputs
-  std::int64_t held_gradient_bytes = 0;     ///< of them, memory of the gradients of its outputs
+  std::int64_t held_input_bytes = 0;        ///< the part of held_bytes in memory of the layer's inputs
+  std::int64_t held_gradient_bytes = 0;     ///< the part of held_bytes in memory of the gradients of its outputs
   std::int64_t input_workspace_bytes = 0;   ///< peak of the input gradients above what is held before them and gradients of parameters
-  std::int64_t weight_workspace_bytes = 0;  ///< likewise, of the weight gradients
-  double fused_share = -1;       ///< of its products' multiplications, those of convolutions that fused micro-batches run once; -1: unknown
+  std::int64_t weight_workspace_bytes = 0;  ///< peak of the weight gradients above what is held before them and gradients of parameters
+  double fused_share = -1;       ///< share of its products' multiplications in convolutions that fused micro-batches run once; -1: unknown
   std::int64_t fused_bytes = 0;  ///< input and output gradient of the largest of these convolutions
   bool operator==(const SplitMemory&) const = default;
 };
@@ -38,12 +38,12 @@ struct LayerCost {
   Samples forward;                          ///< measured while all other devices are idle
   Samples backward;                         ///< gradients of inputs and weights; other devices idle
   Samples forward_busy;                     ///< measured while all other devices of the profile compute; empty: not measured
-  Samples backward_busy;                    ///< likewise
+  Samples backward_busy;                    ///< backward while all other devices compute; empty: not measured
   Samples backward_input;                   ///< split backward: gradients of inputs; empty: not measured
   Samples backward_weight;                  ///< split backward: gradients of weights, after backward_input; empty: not measured
-  std::int64_t output_bytes = 0;            ///< size of the output: what a cut behind this layer sends
+  std::int64_t output_bytes = 0;            ///< size of the output: what a cut after this layer sends
   std::int64_t saved_activation_bytes = 0;  ///< held from the layer's forward to its backward, output included
-  bool keeps_output = true;                 ///< its own backward needs the output; false: only a layer behind it may
+  bool keeps_output = true;                 ///< its own backward needs the output; false: only a later layer may
   std::int64_t workspace_bytes = 0;         ///< peak above what is held and the gradients of parameters, during forward or backward
   std::optional<SplitMemory> split = {};    ///< absent: not measured
   std::optional<LayerPeaks> peaks = {};     ///< absent: not measured, and the last layer's saved activations hold the step's losses
@@ -74,9 +74,9 @@ struct DeviceClass {
   double reduce_seconds_per_byte = 0;     ///< adding a replica's gradients to another's and, in the host's memory, copying the parameters
                                           ///< back, per byte of parameters
   double allocator_reserve = 0;           ///< bytes that the allocator holds but nothing uses, per byte in use; 0: none, or unknown
-  std::int64_t library_bytes = 0;         ///< what libraries keep of a device's memory once the model has run: workspaces of cuBLAS
+  std::int64_t library_bytes = 0;         ///< what libraries keep of a device's memory once the model has run, such as workspaces of cuBLAS
   ExecutionVariant variant = {};          ///< that the costs were measured in
-  int variant_of = -1;  ///< class of the same devices in the default variant, which devices name; -1: this is such a class
+  int variant_of = -1;  ///< class of the same devices in the default variant, which devices name; -1: this class is the default variant
   bool operator==(const DeviceClass&) const = default;
 };
 
@@ -85,7 +85,7 @@ struct HostCopies {
   double latency_s = 0;
   double bytes_per_second = 0;         ///< 0: not measured
   bool device_copies = false;          ///< the device's compute thread copies, and computes nothing meanwhile
-  double device_seconds_per_byte = 0;  ///< by which other copies delay what the device computes: those on its own cores
+  double device_seconds_per_byte = 0;  ///< by how much other copies delay the device's computation: those on its own cores
   bool operator==(const HostCopies&) const = default;
 };
 
@@ -106,16 +106,16 @@ struct ProfileLayer {
   std::int64_t parameters_bytes = 0;  ///< of all parameters that it uses, tied weights included
   std::int64_t buffers_bytes = 0;
   bool batch_statistics = false;   ///< its output depends on all samples of a micro-batch (batch norm)
-  std::int64_t unsplit_bytes = 0;  ///< of parameters whose gradients a split backward computes with those of the inputs, as measured
-  double unsplit_share = 0;        ///< of its weights of two and more dimensions, by bytes, those among them
-  std::string written_buffer{};    ///< one that its forward writes, once a micro-batch; "": none
+  std::int64_t unsplit_bytes = 0;  ///< of parameters whose gradients a split backward computes with the input gradients, as measured
+  double unsplit_share = 0;        ///< the share, by bytes, of these parameters among its weights with two or more dimensions
+  std::string written_buffer{};    ///< a buffer that its forward writes, once a micro-batch; "": none
   int parameter_tensors = 0;       ///< how many parameters it has, as tensors; 0: none, or unknown
   SampleRange samples{};           ///< of a micro-batch that it takes
   bool operator==(const ProfileLayer&) const = default;
 };
 
-/// Parameters that a layer shares with an earlier one (tied weights); where several earlier ones share the same, with the nearest.
-/// A device has them once for all layers of a stage.
+/// Parameters that a layer shares with an earlier one (tied weights): with the nearest, if several earlier ones share them. A device has
+/// them once for all layers of a stage.
 struct TiedParameters {
   int layer = 0;
   int earlier_layer = 0;
@@ -151,7 +151,7 @@ struct LinkPoint {
 /// One direction between two devices. A copy takes latency + bytes / bytes_per_second; a curve, where there is one, replaces this.
 struct LinkCost {
   int source = 0;       ///< index into Profile::devices
-  int destination = 0;  ///< likewise
+  int destination = 0;  ///< index into Profile::devices
   double latency_s = 0;
   double bytes_per_second = 0;
   std::vector<LinkPoint> curve = {};  ///< ascending in bytes, interpolated linearly, latency_s at 0 bytes; empty: no curve
@@ -170,7 +170,7 @@ struct LayerOperator {
   std::string name;             ///< "aten::_slow_conv2d_backward"
   double share = 0;             ///< of the time of the layer's operators, forward and backward
   double seconds = 0;           ///< the layer's forward and backward
-  double replaced_seconds = 0;  ///< likewise with slow kernels replaced; 0: the layer has none at this size
+  double replaced_seconds = 0;  ///< the same time with slow kernels replaced; 0: the layer has no slow kernels at this size
   bool operator==(const LayerOperator&) const = default;
 };
 

@@ -9,6 +9,6 @@ namespace mptune::profiler {
 inline constexpr std::size_t kMostProfileLayers = 10'000;
 inline constexpr std::size_t kMostProfileEdges = 100'000;
 inline constexpr double kMostProfileSeconds = 3600;                           ///< of one micro-batch, all layers together
-inline constexpr double kMostProfileBytes = 4.0 * 1024 * 1024 * 1024 * 1024;  ///< likewise
+inline constexpr double kMostProfileBytes = 4.0 * 1024 * 1024 * 1024 * 1024;  ///< of one micro-batch, all layers together
 
 }  // namespace mptune::profiler

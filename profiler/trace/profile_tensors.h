@@ -14,23 +14,23 @@ struct ProfileTensor {
   std::int64_t bytes_per_sample = 0;
   std::int64_t fixed_bytes = 0;
   std::vector<int> readers;           ///< layers, ascending
-  std::vector<int> several;           ///< those of them in which more than one operator may read it
-  std::vector<int> gradient_readers;  ///< those of them whose gradient goes back, ascending
+  std::vector<int> several;           ///< readers in which more than one operator may read it
+  std::vector<int> gradient_readers;  ///< readers whose gradient goes back, ascending
   bool operator==(const ProfileTensor&) const = default;
 };
 
-/// Edges of one producer and size are one tensor, unless they lead to the same layer, which then reads several. By maker, size and reader.
-/// Throws Error for edges that do not lead from a layer to a later one.
+/// Returns the tensors that a profile's edges carry, by maker, size and reader. Edges of one producer and size are one tensor, unless they
+/// lead to the same layer, which then reads several. Throws Error for edges that do not lead from a layer to a later one.
 [[nodiscard]] std::vector<ProfileTensor> profile_tensors(const Profile& profile);
 
-/// True if every layer but the first reads something that the layer before it computes, and none reads what earlier ones do.
+/// True if every layer but the first reads something that the layer before it computes, and no layer reads what earlier ones compute.
 [[nodiscard]] bool is_chain(const Profile& profile);
 
-/// The same layers as a chain, in which each layer passes on what later layers read, as one tensor with and one without gradient.
+/// Returns the same layers as a chain, in which each layer passes on what later layers read, as one tensor with and one without gradient.
 [[nodiscard]] Profile as_chain(const Profile& profile);
 
-/// The same layers with the edges from each to the next alone, where every layer has one with a gradient; else nullopt. A step of any plan
-/// takes at least as long in the graph as in this chain: there it copies more and waits for more.
+/// Returns the same layers with only the edges from each to the next, if every layer has one with a gradient; else nullopt. A step of any
+/// plan takes at least as long in the graph as in this chain: in the graph it copies more and waits for more.
 [[nodiscard]] std::optional<Profile> backbone(const Profile& profile);
 
 }  // namespace mptune

@@ -6,7 +6,7 @@
 
 namespace mptune::profiler {
 
-/// The samples of a micro-batch that all layers take.
+/// Returns the numbers of samples of a micro-batch that all layers take.
 [[nodiscard]] SampleRange samples_taken(const std::vector<ProfileLayer>& layers);
 
 }  // namespace mptune::profiler

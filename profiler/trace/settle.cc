@@ -22,7 +22,7 @@ void settle_lanes(Trace& trace) {
     place->second = std::max(place->second, event.end());
   }
   order_events(trace);
-  // An event that lost its beginning may have moved behind one that waited for it.
+  // An event that lost its beginning may now start after one that waited for it.
   trace.quality.unmatched +=
       static_cast<std::int64_t>(std::erase_if(trace.edges, [](const Edge& edge) { return edge.producer >= edge.consumer; }));
 }

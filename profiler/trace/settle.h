@@ -8,16 +8,16 @@
 
 namespace mptune::profiler {
 
-/// Makes the events of every lane follow one another, as Trace promises: one that starts inside its predecessor, by rounding or because the
-/// file is odd, loses its beginning. Those that lose everything are counted in `quality.dropped`. Requires: events ordered by start; they
-/// are again, launches and edges follow them. An edge whose consumer now starts before its producer is removed and counted in
-/// `quality.unmatched`.
+/// Makes the events of every lane follow one another, as Trace promises: an event that starts inside its predecessor, by rounding or
+/// because the file is odd, loses its beginning. Events that lose everything are counted in `quality.dropped`. Requires: events ordered by
+/// start; they are ordered again afterwards, and launches and edges follow them. An edge whose consumer now starts before its producer is
+/// removed and counted in `quality.unmatched`.
 void settle_lanes(Trace& trace);
 
-/// Orders the steps by time; one that starts inside its predecessor loses its beginning, and goes where it loses everything.
+/// Orders the steps by time. A step that starts inside its predecessor loses its beginning; it is removed if it loses everything.
 void settle_steps(Trace& trace);
 
-/// Number of the step that contains a time; -1: none. Requires: steps as settle_steps leaves them.
+/// Returns the number of the step that contains a time; -1: none. Requires: steps as settle_steps leaves them.
 [[nodiscard]] int step_at(const std::vector<StepWindow>& steps, Nanoseconds time);
 
 /// Bytes of all copies that a reader accepts, more than any machine moves: they may be added up.

@@ -25,7 +25,7 @@ class StreamLanes {
  public:
   using OfDevice = std::pair<int, Stream>;
 
-  /// `compute`: how long each stream computes, in any unit; without streams that never compute.
+  /// `compute`: how long each stream computes, in any unit; streams that never compute are left out.
   explicit StreamLanes(const std::map<OfDevice, double>& compute) {
     std::map<int, std::pair<double, Stream>> longest;
     for (const auto& [stream, time] : compute) {
@@ -35,7 +35,8 @@ class StreamLanes {
     for (const auto& [device, stream] : longest) lanes_[{device, stream.second}] = {kComputeLane};
   }
 
-  /// Lane of an event that lasts over [start, end); nullopt if all lanes of the device are taken. Requires: calls in the order of start.
+  /// Returns the lane of an event that lasts over [start, end); nullopt if all lanes of the device are taken. Requires: calls in the order
+  /// of start.
   [[nodiscard]] std::optional<std::uint8_t> take(const OfDevice& stream, Nanoseconds start, Nanoseconds end) {
     std::vector<std::uint8_t>& lanes = lanes_[stream];
     std::vector<Nanoseconds>& until = until_.try_emplace(stream.first, std::size_t{1}, Nanoseconds::min()).first->second;

@@ -82,7 +82,7 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-/// How a GPU ran a kernel, as its tracer recorded it.
+/// How a GPU ran a kernel, as its tracer recorded it. Many events share one.
 struct Kernel {
   int context = 0;
   int stream = 0;
@@ -91,7 +91,6 @@ struct Kernel {
   int registers_per_thread = 0;
   int static_shared_bytes = 0;
   int dynamic_shared_bytes = 0;
-  std::int64_t grid_id = 0;
   bool operator==(const Kernel&) const = default;
 };
 

@@ -1,7 +1,10 @@
 #include "profiler/trace/trace_builder.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <string_view>
+#include <type_traits>
 
 #include "profiler/base/index.h"
 
@@ -16,6 +19,17 @@ int index_of(Map& known, const Key& key, std::vector<Value>& all, const Value& v
 }
 
 }  // namespace
+
+std::size_t KernelIndex::Hash::operator()(const Kernel& kernel) const {
+  static_assert(std::has_unique_object_representations_v<Kernel>);
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(&kernel), sizeof kernel});
+}
+
+std::int32_t KernelIndex::of(const Kernel& kernel) {
+  const auto [place, is_new] = known_.try_emplace(kernel, static_cast<std::int32_t>(kernels_.size()));
+  if (is_new) kernels_.push_back(kernel);
+  return place->second;
+}
 
 TraceBuilder::TraceBuilder(Trace& trace) : trace_(trace) {
   for (std::size_t i = 0; i < trace.names.size(); ++i) names_.try_emplace(trace.names[i], static_cast<int>(i));

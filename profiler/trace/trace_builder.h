@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "profiler/trace/trace.h"
 
@@ -27,6 +29,20 @@ class TraceBuilder {
   std::unordered_map<std::string, int> names_;
   std::unordered_map<std::string, int> threads_;
   std::map<TagKey, int> tags_;
+};
+
+/// Adds kernels to a trace, those that are alike once. Requires: the list outlives it, and nobody else adds any.
+class KernelIndex {
+ public:
+  explicit KernelIndex(std::vector<Kernel>& kernels) : kernels_(kernels) {}
+  [[nodiscard]] std::int32_t of(const Kernel& kernel);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Kernel& kernel) const;
+  };
+  std::vector<Kernel>& kernels_;
+  std::unordered_map<Kernel, std::int32_t, Hash> known_;
 };
 
 /// Orders the events by their start, stably; launches and edges follow them.

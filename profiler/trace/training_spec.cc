@@ -11,7 +11,7 @@
 namespace mptune {
 namespace {
 
-/// `change(path)` for each file that is named.
+/// Calls `change(path)` for each file that is named.
 template <class Change>
 TrainingSpec with_files(TrainingSpec spec, Change change) {
   if (const ModelText model = parse_model_text(spec.model); model.is_file)
@@ -24,7 +24,7 @@ bool is_bare(const std::string& path) {
   return path.substr(path.starts_with("./") ? 2 : 0).find('/') == std::string::npos;
 }
 
-// A file whose name does not end like a model's is told from a built-in model by its "./".
+// A file whose name does not end like a model's gets "./" in front, which tells it from a built-in model.
 std::string bare_name(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return parse_model_text(name).is_file ? name : "./" + name;

@@ -22,7 +22,7 @@ struct CheckCommand {
   StepOptions step;
 };
 
-/// The plan whose cuts are checked too, where one is given or described; the batch is then the plan's, or the model's.
+/// Returns the plan whose cuts are checked, too, where one is given or described; the batch is then the plan's, or the model's.
 std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& session, tuner::TrainingSetup& setup) {
   if (!command.choice.plan.empty()) {
     check_one_plan(command.choice.any(), "--plan");

@@ -28,7 +28,7 @@ struct CompareCommand {
   bool markdown = false;
 };
 
-/// What is compared, a path each; several only of recordings.
+/// What is compared, with a path each; several only for recordings.
 struct Sides {
   std::vector<std::string> a;
   std::vector<std::string> b;
@@ -85,7 +85,7 @@ Sides sides_of(const CompareCommand& command) {
   return sides;
 }
 
-/// The kind of all of them. Throws Error where they differ, or where other things than recordings are several.
+/// Returns the kind of all paths. Throws Error where kinds differ, or where a side has several paths that are not recordings.
 Compared kind_of(const Sides& sides) {
   std::vector<std::string> paths = sides.a;
   paths.insert(paths.end(), sides.b.begin(), sides.b.end());
@@ -102,7 +102,7 @@ Compared kind_of(const Sides& sides) {
   return kind;
 }
 
-/// Both sides, A first: its mistakes are told first.
+/// Reads both sides, A first, so that its mistakes are told first.
 template <class Read>
 auto both(const Sides& sides, Read read) {
   auto a = read(sides.a);

@@ -29,7 +29,7 @@ tuner::Finding temporary_folder() {
   }
 }
 
-/// What can be said without LibTorch.
+/// Returns what can be said without LibTorch.
 std::vector<tuner::Finding> local_findings() {
   std::vector<tuner::Finding> findings = {{"mptune", tuner::FindingStatus::ok, MPTUNE_VERSION, ""}};
   const std::size_t cores = available_cores().size();

@@ -53,7 +53,7 @@ std::int64_t count_of(const profiler::Recording& recording, Content content) {
       return size(trace.memory);
     case Content::kernels:
     case Content::kernel_places:
-      return size(trace.kernels);
+      return std::ranges::count_if(trace.events, [](const Event& e) { return is_compute(e.kind) && e.detail >= 0; });
     case Content::bytes:
       return size(trace.copies);
     case Content::plan:
@@ -98,7 +98,7 @@ std::string loss_text(Content content, std::int64_t count) {
 struct Format {
   const char* name;
   const char* extension;
-  std::string magic;  ///< begins every such file of ours
+  std::string magic;  ///< first bytes of every file of ours in this format
   std::vector<Content> left_out;
 };
 
@@ -143,7 +143,7 @@ std::vector<std::string> losses(const profiler::Recording& recording, const Form
   return texts;
 }
 
-/// "run" of "folder/run.sqlite", "folder/run.json.gz".
+/// Returns "run" for "folder/run.sqlite" and "folder/run.json.gz".
 std::string stem_of(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
   name = name.extension() == ".gz" ? name.stem() : name;
@@ -178,7 +178,7 @@ int run_export(const ExportCommand& command, const Session& session) {
   std::string text;
   for (const std::string file : json["files"]) text += "wrote       " + printable(file) + "\n";
   for (const std::string loss : json["lossy"]) text += "left out    " + printable(loss) + "\n";
-  // What may be the file itself holds nothing else.
+  // A stream that may be the file itself holds nothing but the file.
   const bool to_stream = is_written_directly(path);
   for (const std::string& line : to_stream ? split(text, '\n') : std::vector<std::string>{})
     if (!line.empty()) session.say(line);

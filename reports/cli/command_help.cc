@@ -20,7 +20,7 @@ constexpr int kMostHelpColumns = 120;  // wider lines do not read well
 struct HelpCommand {
   std::string topic;
   bool manual = false;
-  std::string folder;  ///< to write all pages and completion scripts into; ""
+  std::string folder;  ///< folder to write all pages and completion scripts into; "" for none
 };
 
 const CommandText& command_of(const ProgramText& program, const std::string& topic) {

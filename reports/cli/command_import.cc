@@ -34,7 +34,7 @@ struct ImportCommand {
 struct Imported {
   profiler::Recording recording;
   std::string name;
-  std::optional<profiler::MergedRanks> ranks{};  ///< without the trace
+  std::optional<profiler::MergedRanks> ranks{};  ///< merged ranks, without the trace
   std::vector<int> missing{};                    ///< ranks of a pipeline without times
 };
 
@@ -87,7 +87,7 @@ Imported import_files(const std::vector<std::string>& paths, const Session& sess
   return import_ranks(read_rank_recordings(paths));
 }
 
-/// A trace file has no place for records with times that can't be right: without them it would get a verdict.
+/// Writes the trace file. A trace file has no place for records with times that can't be right; without them it would get a verdict.
 void write_imported(const profiler::Recording& recording, const ImportCommand& command) {
   if (const auto& wrong = recording.trace->implausible; !wrong.empty())
     throw Error("no trace file is written: the trace has a record with times that can't be right: " + text_of(wrong.front()),

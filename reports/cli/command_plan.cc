@@ -42,11 +42,11 @@
 namespace mptune::reports {
 namespace {
 
-/// Each point of the front needs at most this share of the memory of the one before.
+/// Each point of the front needs at most this share of the memory of the point before it.
 constexpr double kFrontShare = 0.85;
 /// Limits of the work without --time, in simulated actions: the same plans on every machine, after some seconds at most as a rule.
 constexpr std::int64_t kSearchActions = 4'000'000;
-constexpr std::int64_t kPoolActions = 2 * kSearchActions;  // many lists of devices
+constexpr std::int64_t kPoolActions = 2 * kSearchActions;  // there are many lists of devices
 constexpr std::int64_t kFrontActions = 400'000;
 /// The part of --time that the search for the best plan may use; the front of time against memory gets the rest.
 constexpr double kSearchPart = 0.8;
@@ -63,7 +63,7 @@ struct PlanCommand {
   OutputOptions output;
 };
 
-/// --objective, checked against the file. A placement graph has no schedule, so only max-load applies to it.
+/// Returns --objective, checked against the file. A placement graph has no schedule, so only max-load applies to it.
 std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
   const bool placement = format == profiler::ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
@@ -83,7 +83,7 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
   return objective;
 }
 
-/// What the search found, by which objective.
+/// What the search found, and by which objective.
 struct Found {
   SearchResult result;
   std::vector<Candidate> front;                       ///< time against memory; empty for other objectives
@@ -93,7 +93,7 @@ struct Found {
   std::int64_t divisions = 0;  ///< ways to divide pools that were searched; 0: there is no pool
 };
 
-/// The one best plan of another objective as a search result, with the simulator's prediction.
+/// Returns the best plan of another objective as a search result, with the simulator's prediction.
 SearchResult search_by_objective(const planner::ObjectiveResult& found, const CostModel& cost) {
   SearchResult result;
   const Plan& plan = std::get<Plan>(found.best);
@@ -133,8 +133,8 @@ int run_least_load(const PlanCommand& command, const PlanInput& input, const Sea
   return plan_profile_placement(placement, session);
 }
 
-/// Of plans that were searched whether they run or not. Where the best one doesn't, it is what was asked for and listed as such; where it
-/// does, the others are no alternatives to it. True: it runs.
+/// Sorts plans that were searched whether they run or not. A best plan that does not run is what was asked for, and is listed as not
+/// executable; where the best plan runs, plans that don't are no alternatives to it. Returns true if it runs.
 bool set_apart_not_executable(SearchResult& result) {
   const auto runs = [](const Candidate& candidate) { return executable(candidate.plan, tuner::kRuntime); };
   const auto other = std::ranges::find_if_not(result.ranked, runs);
@@ -151,19 +151,19 @@ struct Asked {
   SearchSpace space;
 };
 
-/// `recording`: content of the file, nothing of a public profile, which is read again for other devices.
+/// Returns what a command asks for. `recording`: content of the file; nothing for a public profile, which is read again for other devices.
 Asked asked_of(PlanCommand command, profiler::ProfileFormat format, const std::optional<PlanInput>& recording) {
   const profiler::OperatorModel operators = operator_model_of(command.profile, format, command.encoder_layers);
   Asked asked;
   asked.input = recording ? *recording : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, asked.input.profile.batch));
   asked.space = chosen_space(command.choice, command.devices, command.memory, batch, asked.input);
-  // --schedule may name one that the runtime can't execute: it is planned and simulated all the same.
+  // --schedule may name a schedule that the runtime can't execute: it is planned and simulated all the same.
   if (!planner::why_not_executable(asked.space, tuner::kRuntime).empty()) asked.space.capabilities = {};
   return asked;
 }
 
-/// The command with other options.
+/// Returns the command with other options.
 PlanCommand with_options(PlanCommand command, const std::vector<planner::FieldValue>& options) {
   command.choice = with_options(command.choice, options);
   command.batch = option_or(options, planner::Field::batch, command.batch);
@@ -171,7 +171,7 @@ PlanCommand with_options(PlanCommand command, const std::vector<planner::FieldVa
   return command;
 }
 
-/// Why there is no plan.
+/// Returns why there is no plan.
 Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult& result, const SearchLimit& limit) {
   const auto interrupted = [] { return tuner::interrupt_error("mptune plan", "no plan was found yet; start the command again"); };
   if (SearchLimit::interrupted()) return interrupted();
@@ -186,7 +186,7 @@ Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult
       Asked changed = asked_of(with_options(command, options), format, recording);
       return planner::quick_search(std::move(changed.space), changed.input.profile);
     } catch (const Error&) {
-      return SearchResult{};  // the options contradict others
+      return SearchResult{};  // these options contradict others
     }
   };
   Error error = nothing_fits(asked.space, result, asked.input.profile, search_with);
@@ -200,7 +200,7 @@ std::vector<Candidate> front_of(SearchSpace space, const Profile& profile, const
   return memory_front(space, profile, kFrontShare, result.ranked);
 }
 
-/// The front is that of the division of the best plan, and so are the caps that the report tells of.
+/// Narrows the space to the division of the best plan: the front and the caps of the report are then of this division.
 void narrow_to_fastest(Found& found, SearchSpace& space) {
   found.divisions = std::ssize(space.divisions);
   const std::vector<Division> fastest = planner::fastest_divisions(space, found.result, 1);
@@ -249,7 +249,7 @@ std::string objective_text(const std::string& name, const planner::ObjectiveResu
       name, found.value_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
-/// Numbers of cores of the best plan that were not measured.
+/// Adds a note on numbers of cores of the best plan that were not measured.
 void add_interpolated(const Found& found, PlanInput& input) {
   std::vector<std::string> counts;
   for (const int cores : planner::interpolated_cores(input.profile, found.result.ranked.front().plan.devices))
@@ -275,7 +275,7 @@ std::vector<std::string> notes_of(const Found& found, const std::string& objecti
   return notes;
 }
 
-/// The plan file, and the command that trains with it or why there is none.
+/// Returns the plan file, and the command that trains with it or why there is none.
 std::vector<std::string> next_lines(const Found& found, const TrainingSpec& training, const std::string& path, bool recorded) {
   std::vector<std::string> lines = {"plan    " + path};
   const Plan& plan = found.result.ranked.front().plan;
@@ -309,7 +309,7 @@ planner::Json plan_json(const Found& found, const PlanReport& report, const std:
   return json;
 }
 
-/// The halves of a backward that was measured as a whole, if the plan found relies on them.
+/// Adds a note on the halves of a backward that was measured as a whole, if the plan found relies on them.
 void add_assumed_halves(const Found& found, const CostModel& cost, PlanInput& input) {
   const auto splits = [](const Candidate& candidate) {
     return std::ranges::any_of(candidate.plan.actions, [](const std::vector<Action>& row) {
@@ -321,7 +321,7 @@ void add_assumed_halves(const Found& found, const CostModel& cost, PlanInput& in
         "half of a backward for the gradients of inputs and half for those of weights: the profile has the whole only");
 }
 
-/// What the user has and can do after an interrupt.
+/// Says what the user has and can do after an interrupt.
 std::string best_so_far(const std::string& path) {
   return path + " is the best plan found so far; start the command again to search on to the end";
 }
@@ -365,7 +365,7 @@ int run_plan(const PlanCommand& command, const Session& session) {
   if (!command.topology.empty()) return plan_on_topology(on_paper(command), session);
   const profiler::ProfileFormat format = profiler::profile_format(command.profile);
   const std::string objective = objective_of(command, format);
-  (void)operator_model_of(command.profile, format, command.encoder_layers);  // refuses --encoder-layers of other files
+  (void)operator_model_of(command.profile, format, command.encoder_layers);  // refuses --encoder-layers for other files
   if (format == profiler::ProfileFormat::placement) return run_placement(command, session);
   std::optional<PlanInput> recording;
   if (format == profiler::ProfileFormat::sqlite) recording = recorded_input(command.profile, command.link);

@@ -100,7 +100,7 @@ void keep_profile(const ProfileCommand& command, const Profile& profile, const S
   session.say("what was measured is kept: " + ShellCommand("mptune plan").file(path).text());
 }
 
-/// What the plan may be changed to within what the user allows.
+/// Returns the profile with the caps and cut places within which the user allows the plan to be changed.
 Profile with_caps_and_places(const ProfileCommand& command, const tuner::TrainingSetup& setup, const Profile& measured) {
   const Profile with = capped(planner::with_pool_devices(measured), setup);
   const std::string& pattern = command.choice.cut_at;
@@ -118,7 +118,7 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
   }
 }
 
-/// The profile of --measured; empty where it is not given.
+/// Returns the profile of --measured; empty where it is not given.
 std::optional<Profile> read_measured(const ProfileCommand& command) {
   if (command.measured.empty()) return std::nullopt;
   std::optional<Profile> profile = profiler::read_recording(command.measured).profile;
@@ -225,7 +225,7 @@ struct CostedLayer {
   double seconds = 0;
 };
 
-/// By the first device class.
+/// Returns the layers with the costs of the first device class.
 std::vector<CostedLayer> costed_layers(const Profile& profile, int samples) {
   std::vector<CostedLayer> layers;
   for (std::size_t i = 0; i < profile.layers.size() && !profile.classes.empty(); ++i) {
@@ -236,7 +236,7 @@ std::vector<CostedLayer> costed_layers(const Profile& profile, int samples) {
   return layers;
 }
 
-/// All layers, or the few that take most time.
+/// Renders all layers, or the few that take most time.
 std::string layer_table(const Profile& profile, int samples, Listing listing, const TextStyle& style) {
   std::vector<CostedLayer> layers = costed_layers(profile, samples);
   const std::size_t all = layers.size();
@@ -266,7 +266,7 @@ std::string layer_table(const Profile& profile, int samples, Listing listing, co
          (layers.size() < all ? fmt::format("-v lists all {} layers\n", all) : "");
 }
 
-/// Layers of which some products can't be split off the backward.
+/// Lists layers for which some products can't be split off the backward.
 std::string unsplit_text(const Profile& profile, const TextStyle& style) {
   std::string text;
   for (const ProfileLayer& layer : profile.layers) {
@@ -278,7 +278,7 @@ std::string unsplit_text(const Profile& profile, const TextStyle& style) {
   return text;
 }
 
-/// The file and the command that follow.
+/// Returns the lines on the file and on the command that comes next.
 std::vector<std::string> profile_next_lines(const Profiled& profiled, const std::string& path, const TextStyle& style) {
   std::vector<std::string> lines;
   if (const Samples& step_s = profiled.recorded.step_s; !step_s.empty()) {
@@ -294,7 +294,7 @@ std::vector<std::string> profile_next_lines(const Profiled& profiled, const std:
   return lines;
 }
 
-/// The answer and what to do next, then what it rests on; the last line is what to do next again.
+/// Renders the answer and what to do next, then what the answer rests on; the last line says again what to do next.
 std::string profile_text(const Profiled& profiled, const TraceReport& report, const std::string& path, const Session& session) {
   const TextStyle& style = session.style;
   const Profile& profile = *profiled.recording.profile;

@@ -40,7 +40,7 @@ struct ProgramCommand {
 /// One process that gave work to a GPU.
 struct Process {
   std::string number;
-  std::string file;  ///< in the temporary folder, then where it is kept
+  std::string file;  ///< its recording, first in the temporary folder, then where it is kept
   Nanoseconds busy{0};
 };
 
@@ -48,7 +48,7 @@ bool has_driver() {
   return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
 }
 
-/// The command on one line, cut where it is long.
+/// Returns the command on one line, cut where it is long.
 std::string shown(const std::vector<std::string>& words) {
   constexpr int kMost = 60;
   const std::string text = printable(one_line(join(words, " ")));
@@ -72,7 +72,7 @@ tuner::ProgramEnd record_program(const ProgramCommand& command, const std::strin
   return tuner::run_program(command.words, options, tuner::interrupt_flag());
 }
 
-/// Files of the folder "recording.NUMBER.ending" by their processes' numbers.
+/// Returns the files "recording.NUMBER.ending" of the folder, ordered by the numbers of their processes.
 std::vector<Process> files_of(const TemporaryFolder& folder, const std::string& ending) {
   std::vector<Process> found;
   for (const auto& entry : fs::directory_iterator(fs::path(folder.file("recording")).parent_path()))
@@ -81,7 +81,7 @@ std::vector<Process> files_of(const TemporaryFolder& folder, const std::string& 
   return found;
 }
 
-/// Why processes were not recorded, each reason once.
+/// Returns why processes were not recorded, each reason once.
 std::vector<Error> refusals_of(const TemporaryFolder& folder) {
   std::vector<Error> refusals;
   std::set<std::string> seen;
@@ -111,7 +111,7 @@ std::vector<Error> refusals_of(const TemporaryFolder& folder) {
               "give a command that uses CUDA and ends by itself");
 }
 
-/// "train.sqlite" for the first, "train.2.sqlite" for the second.
+/// Returns "train.sqlite" for the first file, "train.2.sqlite" for the second.
 std::string numbered(const std::string& path, std::size_t index) {
   const fs::path whole(path);
   return index == 0 ? path : (whole.parent_path() / whole.stem()).string() + "." + std::to_string(index + 1) + whole.extension().string();
@@ -135,7 +135,7 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
   throw tuner::interrupt_error("mptune", processes.empty() ? "start the command again" : shown);
 }
 
-/// The recording of the process that kept GPUs busy longest; `processes` come ordered by that.
+/// Returns the recording of the process that kept GPUs busy longest, and orders `processes` by this time.
 profiler::Recording read_busiest(std::vector<Process>& processes) {
   profiler::Recording busiest;
   std::optional<Nanoseconds> most;

@@ -33,13 +33,13 @@ enum class Format { text, markdown, html };
 
 /// What a source was found to be.
 struct Reported {
-  std::string name;  ///< of the file
+  std::string name;  ///< name of the file
   std::optional<StudyReport> study;
   std::optional<TraceReport> trace;
   std::optional<PlanFile> plan;
 };
 
-/// Endings of formats that a report is not written in; what else a name ends with is the user's.
+/// Endings of formats that a report is not written in; any other ending of a name is the user's choice.
 constexpr std::array kOtherFormats = {".pdf", ".ps",  ".doc", ".docx", ".odt",  ".rtf",  ".tex", ".png",
                                       ".jpg", ".svg", ".csv", ".xlsx", ".json", ".yaml", ".xml"};
 
@@ -105,7 +105,7 @@ std::string page_of(const Reported& reported) {
   return render_trace_html(*reported.trace);
 }
 
-/// What `tune` or `import` prints with --json, or the plan file.
+/// Returns what `tune` or `import` prints with --json, or the plan file.
 planner::Json data_of(const Reported& reported, const std::string& source) {
   if (reported.plan) return planner::Json::parse(to_json(*reported.plan));
   planner::Json json = result_of(reported.study ? "tune" : "import");
@@ -135,7 +135,7 @@ int run_report(const ReportCommand& command, const Session& session) {
   json["kind"] = reported.study ? "study" : reported.plan ? "plan" : "trace";
   json["data"] = data_of(reported, command.source);
   if (!path.empty()) {
-    // What stands at the path was checked above for a page; other formats have no first bytes of their own.
+    // For a page, the file at the path was checked above; other formats have no first bytes of their own.
     write_text_file(path, format == Format::html ? text : finished(style, text), command.output.force || format == Format::html,
                     {command.source});
     json["files"].push_back(path);

@@ -52,10 +52,10 @@ struct RunCommand {
 /// What is trained.
 struct Chosen {
   tuner::TrainingSetup setup;
-  PlanFile file;  ///< only plan and modules where options name the plan
+  PlanFile file;  ///< has only plan and modules where options name the plan
 };
 
-/// The plan file: `MPTUNE_PLAN` if it is set, else --plan; "" if neither is given.
+/// Returns the plan file: `MPTUNE_PLAN` if it is set, else --plan; "" if neither is given.
 std::string plan_path(const RunCommand& command) {
   const char* path = std::getenv("MPTUNE_PLAN");
   return path != nullptr && *path != 0 ? path : command.choice.plan;
@@ -88,7 +88,7 @@ tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, 
   return setup;
 }
 
-/// The plan's, unless it may be made anew.
+/// Returns the plan's devices, unless the plan may be made anew.
 std::vector<std::string> devices_to_train_on(const RunCommand& command, const Plan& plan, const RankPlace& place) {
   if (!command.replan) return plan.devices;
   if (!command.names_devices) return of_started_ranks(plan.devices, place);
@@ -130,14 +130,14 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   return chosen;
 }
 
-/// "validation 0.31, 91.2 % right"; "" for none.
+/// Returns "validation 0.31, 91.2 % right"; "" without validation.
 std::string validation_text(const tuner::EpochFinished& epoch) {
   if (!epoch.validation_loss) return "";
   return fmt::format("validation {:.4g}", *epoch.validation_loss) +
          (epoch.accuracy ? ", " + format_percent(*epoch.accuracy) + " right" : "");
 }
 
-/// A pipe or a device of this process, such as /dev/stdout, is none of the worker's: it is written here.
+/// Trains. A CSV file that is a pipe or a device of this process, such as /dev/stdout, is written here, as the worker does not have it.
 tuner::TrainingFinished train(tuner::TrainRequest request, const Session& session) {
   tuner::TrainingFinished finished;
   tuner::StepLog log(is_written_directly(request.csv) ? std::exchange(request.csv, "") : "");
@@ -172,7 +172,7 @@ tuner::TrainingFinished train_within_memory(const RunCommand& command, const tun
   }
 }
 
-/// What is known of the memory of a run: peaks and caps.
+/// Returns what is known of the memory of a run: peaks and caps.
 std::vector<MemoryRow> memory_of(const tuner::TrainingFinished& finished, const tuner::TrainingSetup& setup, const Plan& plan) {
   std::vector<MemoryRow> rows;
   for (std::size_t i = 0; i < std::min(finished.peak_bytes.size(), plan.devices.size()); ++i) {
@@ -193,7 +193,7 @@ void check_result(const tuner::TrainingFinished& finished, const std::string& mo
       throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
 }
 
-/// Files that the command reads: no output replaces them.
+/// Returns the files that the command reads; no output replaces them.
 std::vector<std::string> inputs_of(const RunCommand& command) {
   return {command.model.model, plan_path(command), command.step.data};
 }
@@ -220,7 +220,7 @@ planner::Json epochs_json(const std::vector<tuner::EpochFinished>& epochs) {
   return json;
 }
 
-/// The last epochs, all of them with -v.
+/// Renders the last epochs, all of them with -v.
 std::string epochs_text(const std::vector<tuner::EpochFinished>& epochs, const Session& session) {
   constexpr std::size_t kShown = 10;
   if (epochs.empty()) return "";

@@ -53,7 +53,7 @@ std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
   return devices;
 }
 
-/// Files that were given in each other's place.
+/// Refuses files that were given in each other's place.
 void refuse_swapped(const SimulateCommand& command) {
   if (std::filesystem::is_regular_file(command.plan) && !is_foreign(command.plan, kSqliteMagic))
     throw Error("the file is a trace, not a plan", command.plan, "give a plan file to --plan, and the trace to --profile");
@@ -73,7 +73,7 @@ void warn_of_another_model(const SimulateCommand& command, const Session& sessio
     session.warn(command.plan + " was made for another model than " + command.profile + " was measured of: the step is that of the latter");
 }
 
-/// The command that trains with the plan, if it can be and the plan's file or the profile says how.
+/// Returns the command that trains with the plan, if that is possible and the plan's file or the profile says how.
 std::vector<std::string> training_lines(const SimulateCommand& command, const PlanFile& file, const profiler::Recording& recording,
                                         bool fits) {
   const std::string& source = file.training.model.empty() ? command.profile : command.plan;

@@ -96,7 +96,7 @@ tuner::TuneOptions checked_before_model(const TuneCommand& command, const tuner:
   return options;
 }
 
-/// Some of what suits the model is known only when its layers have run.
+/// Returns the space that suits the model. Some of that is known only when its layers have run.
 SearchSpace suited_to(const TuneCommand& command, const tuner::TrainingSetup& setup, const std::vector<ProfileLayer>& layers) {
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   const std::vector<DevicePool> pools = parse_pools(setup.pools);
@@ -107,7 +107,7 @@ SearchSpace suited_to(const TuneCommand& command, const tuner::TrainingSetup& se
   return space;
 }
 
-/// The stop rules with what the model adds: the space of the search, and the plan of today.
+/// Returns the stop rules with what the model adds: the space of the search, and the user's present plan.
 tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& command, const Session& session,
                                 const tuner::TrainingSetup& setup, const tuner::DescribedModel& model) {
   check_memory_format(command.choice, model.convolutions);
@@ -131,7 +131,7 @@ tuner::TuneOptions tune_options(tuner::TuneOptions options, const TuneCommand& c
   return options;
 }
 
-/// The study that MODEL names, and the command filled in with what it keeps; nothing where MODEL names a model.
+/// Returns the study that MODEL names, and fills in the command with what it keeps; nothing where MODEL names a model.
 std::optional<tuner::Study> study_of_model(TuneCommand& command) {
   const std::string folder = study_in_place_of_model(command);
   if (folder.empty()) return std::nullopt;
@@ -239,7 +239,7 @@ tuner::TuneResult run_trials(const TuneCommand& command, const Tuning& tuning, t
   }
 }
 
-/// The same whatever folder the command is given in, and where study and files were moved together.
+/// Returns the identity, which is the same whatever folder the command is given in, and where study and files were moved together.
 std::string identity_of(const TuneCommand& command, const Tuning& tuning) {
   tuner::TrainingSetup setup = tuning.setup;
   const std::string folder = folder_of(command);
@@ -248,7 +248,7 @@ std::string identity_of(const TuneCommand& command, const Tuning& tuning) {
   return tuner::study_identity(setup, command.devices.link, tuning.model.fingerprint);
 }
 
-/// From here on the study's folder is all that --resume needs.
+/// Keeps the command in the study: from here on the study's folder is all that --resume needs.
 void keep_command(tuner::Study& study, const TuneCommand& command, const Tuning& tuning) {
   const std::string text = stored_command(command, tuning.setup.devices, study.folder());
   if (study.identity().empty()) study.set_command(text);
@@ -288,7 +288,7 @@ int finish(const TuneCommand& command, const Tuning& tuning, tuner::Study& study
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
 }
 
-/// The command that goes on, with more time where there was too little for a result. "" where every plan would fail again.
+/// Returns the command that goes on, with more time where there was too little for a result; "" where every plan would fail again.
 std::string command_to_go_on(const Error& error, const tuner::Study& study, double budget_s) {
   const std::string command = resume_command(study.folder());
   if (error.code() != ExitCode::no_result) return command;
@@ -308,7 +308,7 @@ void note_failure(tuner::Study& study, const Error& error) {
   }
 }
 
-/// When the budget began: a program that works before this one, as the Python package does, says so in MPTUNE_BEGUN.
+/// Returns when the budget began: a program that works before this one, as the Python package does, says so in MPTUNE_BEGUN.
 double begun_at() {
   const double now_s = tuner::monotonic_seconds();
   const char* given = std::getenv("MPTUNE_BEGUN");  // NOLINT(concurrency-mt-unsafe): nothing sets variables
@@ -349,7 +349,7 @@ int run_tune(TuneCommand command, const RankPlace& place, const Session& session
   }
 }
 
-/// The devices of a command that goes on with a study, which knows how many ranks there are.
+/// Returns the devices of a command that goes on with a study, which knows how many ranks there are.
 DeviceOptions devices_of(TuneCommand command) {
   if (!command.devices.rank_count.empty() || rank_place().ranks > 1) return command.devices;
   if (study_of_model(command))

@@ -16,11 +16,11 @@ namespace mptune::reports {
 /// What the chosen command does; returns the exit code.
 using CommandBody = std::function<int(const Session&)>;
 
-/// Each adds its subcommand to the program; parsing it sets `chosen`.
+/// Each function adds its subcommand to the program; parsing the subcommand sets `chosen`.
 void add_profile_command(CLI::App& program, CommandBody& chosen);
-/// Help on `mptune profile -- COMMAND`, for both forms of the command.
+/// Returns the help on `mptune profile -- COMMAND`, for both forms of the command.
 [[nodiscard]] std::string program_recording_help();
-/// `mptune profile -- words`: the form of `profile` that records a program.
+/// Adds `mptune profile -- words`, the form of `profile` that records a program.
 void add_profile_program_command(CLI::App& program, CommandBody& chosen, const std::vector<std::string>& words);
 void add_plan_command(CLI::App& program, CommandBody& chosen);
 void add_tune_command(CLI::App& program, CommandBody& chosen);
@@ -34,9 +34,9 @@ void add_export_command(CLI::App& program, CommandBody& chosen);
 void add_models_command(CLI::App& program, CommandBody& chosen);
 void add_doctor_command(CLI::App& program, CommandBody& chosen);
 void add_completion_command(CLI::App& program, CommandBody& chosen);
-/// Call it behind all others: it knows the commands that are there.
+/// Call it after all others: it knows the commands that were added before.
 void add_help_command(CLI::App& program, CommandBody& chosen);
-/// What `mptune COMMAND --help` does; `command`: its name, "" for the program.
+/// Returns what `mptune COMMAND --help` does. `command`: its name, "" for the program.
 [[nodiscard]] CommandBody help_on(const ProgramText& program, const std::string& command);
 
 }  // namespace mptune::reports

@@ -7,7 +7,7 @@
 
 namespace mptune::reports {
 
-/// Scripts that complete commands, options and their values in a shell. They hold all words and never call mptune. ASCII.
+/// Return scripts that complete commands, options and their values in a shell. They hold all words and never call mptune. They are ASCII.
 [[nodiscard]] std::string bash_completion(const ProgramText& program);
 [[nodiscard]] std::string zsh_completion(const ProgramText& program);
 [[nodiscard]] std::string fish_completion(const ProgramText& program);
@@ -20,9 +20,9 @@ struct CompletionShell {
 };
 [[nodiscard]] const std::vector<CompletionShell>& completion_shells();
 
-/// 'text' as one word of bash and zsh.
+/// Returns `text` quoted as one word of bash and zsh.
 [[nodiscard]] std::string shell_quoted(const std::string& text);
-/// The first clause of a description: completion shows it beside a word.
+/// Returns the first clause of a description, which completion shows beside a word.
 [[nodiscard]] std::string first_clause(const std::string& description);
 
 }  // namespace mptune::reports

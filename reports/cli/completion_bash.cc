@@ -50,7 +50,7 @@ std::string assignments(const Values& values) {
   return words + (!words.empty() && values.second ? " " : "") + (values.second ? "files=yes" : "");
 }
 
-/// One line for all places that have the same values.
+/// Returns one line for all places that have the same values.
 std::string cases(const std::map<Values, std::vector<std::string>>& places) {
   std::string text;
   for (const auto& [values, patterns] : places)

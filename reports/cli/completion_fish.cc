@@ -4,7 +4,7 @@
 namespace mptune::reports {
 namespace {
 
-/// 'text' as one word of fish.
+/// Returns `text` quoted as one word of fish.
 std::string fish_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += (c == '\'' || c == '\\' ? "\\" : "") + std::string(1, c);

@@ -36,14 +36,14 @@ constexpr const char* kZshState = R"sh(  _arguments -C $global '1: :->command' '
       case $words[1] in
 )sh";
 
-/// Text in which `marks` stand behind backslashes.
+/// Returns the text with a backslash before each of `marks`.
 std::string escaped(const std::string& text, const std::string& marks) {
   std::string out;
   for (const char c : text) out += (marks.find(c) == std::string::npos ? "" : "\\") + std::string(1, c);
   return out;
 }
 
-/// What _arguments does for a value: offers words, files, both, or nothing.
+/// Returns what _arguments does for a value: it offers words, files, both, or nothing.
 std::string action_of(const OptionText& option) {
   const std::string words = escaped(join(option.words, " "), ":");
   if (option.files) return words.empty() ? "_files" : "{compadd -- " + words + "; _files}";

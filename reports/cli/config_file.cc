@@ -51,7 +51,7 @@ std::string at_line(const std::string& path, const toml::source_region& source) 
   return path + ":" + std::to_string(source.begin.line);
 }
 
-/// A text, or for devices a list of texts with commas between them.
+/// Returns the value: a text, or for devices a list of texts with commas between them.
 std::string value_of(const std::string& key, const toml::node& node, const std::string& path) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   const toml::array* list = key == "devices" ? node.as_array() : nullptr;
@@ -99,7 +99,7 @@ bool within_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
 }
 
-/// `text` with `place` for `option`, but in commands, which stand in `quotes`.
+/// Returns `text` with `place` for `option`, except in commands, which stand in `quotes`.
 std::string with_place(const std::string& text, const std::string& option, const std::string& place) {
   std::string named;
   bool command = false;
@@ -113,7 +113,7 @@ std::string with_place(const std::string& text, const std::string& option, const
   return named;
 }
 
-/// An error may be at one of the file's values, such as a device.
+/// Adds the place in the file to an error at one of the file's values, such as a device.
 std::string with_origin(const std::string& where, const UsedDefaults& defaults) {
   for (const UsedDefault& used : defaults.values)
     for (const std::string& value : split(used.value, ','))

@@ -12,14 +12,14 @@ class App;
 
 namespace mptune::reports {
 
-/// The file of defaults: `mptune.toml` in `folder` or the nearest folder above it that has one, no higher than a folder with `.git`; else
-/// `config_home`/mptune/mptune.toml. "" if there is none.
+/// Returns the file of defaults: `mptune.toml` in `folder` or the nearest folder above it that has one, no higher than a folder with
+/// `.git`; else `config_home`/mptune/mptune.toml. "" if there is none.
 [[nodiscard]] std::string find_config(const std::string& folder, const std::string& config_home);
 
-/// A value of the file that stands in the place of an option.
+/// A value of the file that takes the place of an option.
 struct UsedDefault {
-  std::string key;    ///< "devices", of the option --devices
-  std::string value;  ///< as the option has it: "cpu:0,cpu:1"
+  std::string key;    ///< "devices" for the option --devices
+  std::string value;  ///< in the form of the option: "cpu:0,cpu:1"
   std::string place;  ///< "devices in /home/me/mptune.toml:2"
 };
 
@@ -38,11 +38,11 @@ struct UsedDefaults {
 ///     budget = "10min"
 [[nodiscard]] UsedDefaults apply_config(CLI::App& command, const GlobalOptions& options);
 
-/// "defaults from PATH: devices, budget"; "" if nothing was taken.
+/// Returns "defaults from PATH: devices, budget"; "" if nothing was taken.
 [[nodiscard]] std::string text_of(const UsedDefaults& defaults);
 
-/// The error in the words of the file: options whose values were taken from it are named by their lines, but in commands and in the
-/// remedy: what it says of an option works on the command line, which beats the file.
+/// Returns the error in the words of the file: options whose values were taken from it are named by their lines. Commands and the remedy
+/// stay as they are: what the remedy says of an option works on the command line, which beats the file.
 [[nodiscard]] Error with_places(const Error& error, const UsedDefaults& defaults);
 
 }  // namespace mptune::reports

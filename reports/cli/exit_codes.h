@@ -15,9 +15,9 @@ struct ExitCodeMeaning {
   const char* meaning;
 };
 
-/// By code; what holds for every command first. Help, manual pages and `mptune help exit-codes` print it.
+/// Returns all meanings by code, those for every command first. Help, manual pages and `mptune help exit-codes` print it.
 [[nodiscard]] std::span<const ExitCodeMeaning> exit_codes();
-/// Rows of a command that say more than what holds for every command; empty: there is no more to say.
+/// Returns the rows of a command that say more than what holds for every command; empty where there is no more to say.
 [[nodiscard]] std::vector<ExitCodeMeaning> exit_codes_of(const std::string& command);
 
 }  // namespace mptune::reports

@@ -40,7 +40,7 @@ planner::Excess excess_by_file(const PlanFile& file, const tuner::TrainingSetup&
   return planner::excess_of(file.plan, peaks, file.plan.devices, caps_of(file.plan.devices, setup));
 }
 
-/// How to find a plan that fits, without a profile.
+/// Says how to find a plan that fits, without a profile.
 std::string search_remedy(const Plan& plan, TrainingSpec training) {
   std::string less;
   if (plan.num_microbatches() < plan.global_batch_size()) less = fmt::format("more micro-batches than {}", plan.num_microbatches());

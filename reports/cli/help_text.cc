@@ -38,7 +38,7 @@ std::string notes_text(const std::string& notes, const TextStyle& style) {
   return text;
 }
 
-/// A command that is too long for the terminal, broken so that a shell still reads it as one.
+/// Returns a command that is too long for the terminal, broken so that a shell still reads it as one command.
 std::string command_lines(const std::string& command, const TextStyle& style) {
   constexpr const char* kGoesOn = " \\";
   std::string text, line = "  ";
@@ -54,7 +54,7 @@ std::string command_lines(const std::string& command, const TextStyle& style) {
   return text + line + "\n";
 }
 
-/// A comment behind a command that is too long stands above it.
+/// Returns an example; the comment of a command that is too long stands above the command instead of after it.
 std::string example_text(const std::string& example, const TextStyle& style) {
   if (display_width(example) + 2 <= style.width) return "  " + example + "\n";
   const std::size_t comment = std::min(example.find("  # "), example.size());

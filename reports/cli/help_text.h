@@ -7,8 +7,8 @@
 
 namespace mptune::reports {
 
-/// Help of a command, or of the program (`command` is `program.program`). Lines have at most style.width columns but for examples, which
-/// stay whole so that they can be pasted.
+/// Returns the help of a command, or of the program (`command` is `program.program`). Lines have at most style.width columns, except
+/// examples, which stay whole so that they can be pasted.
 ///
 ///     Finds the fastest plan by profile, search and measured trials; resumable
 ///     Usage: mptune tune [OPTIONS] MODEL
@@ -26,7 +26,7 @@ namespace mptune::reports {
 ///       5  the best plans are too close to tell apart ...
 [[nodiscard]] std::string render_help(const ProgramText& program, const CommandText& command, const TextStyle& style);
 
-/// The table of all exit codes.
+/// Returns the table of all exit codes.
 [[nodiscard]] std::string render_exit_codes(const TextStyle& style);
 
 }  // namespace mptune::reports

@@ -27,7 +27,7 @@ std::atomic<std::chrono::milliseconds>& time_to_finish() {
   return time;
 }
 
-/// Whose object goes to stdout: that of the first who asks.
+/// Whose object goes to stdout: the first who asks prints its object.
 enum class Output { nobodys, of_result, of_interrupt, printed };
 std::atomic<Output>& output() {
   static std::atomic<Output> whose{Output::nobodys};
@@ -60,14 +60,14 @@ InterruptRemedy& interrupt_remedy() {
   return remedy;
 }
 
-/// Processor time that may still be taken [s].
+/// Returns the processor time that may still be taken [s].
 double processor_time_left_s() {
   return tuner::processor_time_limit_s() - processor_time_s();
 }
 
 constexpr std::chrono::milliseconds kPoll{50};
 
-/// Makes an interrupt of the processor time where that runs out: a command that polls the flag has the rest of it to end.
+/// Makes an interrupt where the processor time runs out: a command that polls the flag has the rest of the time to end.
 void wait_for_interrupt() {
   const double least_left_s = std::min(3.0, tuner::processor_time_limit_s() / 3);
   while (tuner::interrupt_flag().load() == 0) {
@@ -83,7 +83,7 @@ void wait_for_the_end() {
   const bool of_time = tuner::interrupt_flag().load() == SIGXCPU;
   const auto end = std::chrono::steady_clock::now() + time_to_finish().load();
   while ((of_time || std::chrono::steady_clock::now() < end) && processor_time_left_s() > kToSayIt) std::this_thread::sleep_for(kPoll);
-  // Half a result is none. Writing the rest takes little of the time that is left.
+  // Half a result is useless. Writing the rest takes little of the time that is left.
   constexpr double kToExit = 0.3;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (of_time && output().load() == Output::of_result && processor_time_left_s() > kToExit && std::chrono::steady_clock::now() < limit)
@@ -97,7 +97,7 @@ void set_interrupt_remedy(const std::string& remedy) {
 }
 
 void begin_result() {
-  while (!take_output(Output::of_result)) std::this_thread::sleep_for(kPoll);  // until the watchdog ends the process
+  while (!take_output(Output::of_result)) std::this_thread::sleep_for(kPoll);  // waits until the watchdog ends the process
 }
 
 void end_result() {

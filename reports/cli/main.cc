@@ -25,7 +25,8 @@ Session session_of(const GlobalOptions& options) {
   return {options, style_of(options, environment), environment.errors_are_terminal && environment.term != "dumb"};
 }
 
-// A closed stream would be the number of the next file that is opened, and what is printed would go into it. Writing to these fails.
+// The number of a closed stream would be given to the next file that is opened, and what is printed would go into that file. Writing to the
+// reserved streams fails.
 void reserve_standard_streams() {
   int file = 0;
   while (file >= 0 && file <= STDERR_FILENO) file = ::open("/dev/null", O_RDONLY);
@@ -40,7 +41,7 @@ int report_path(bool json, const std::filesystem::filesystem_error& error) {
       static_cast<int>(too_long ? ExitCode::usage : ExitCode::environment));
 }
 
-// With less the program would crash without a word.
+// With a smaller stack the program would crash without a word.
 void require_stack() {
   constexpr rlim_t kLeast = rlim_t{256} << 10;
   rlimit limit{};
@@ -68,7 +69,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   reserve_standard_streams();
   const bool json = asks_for_json(argc, argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
+  std::signal(SIGXFSZ, SIG_IGN);  // at the limit on the size of files, writing fails, and the program goes on
   try {
     return run(argc, argv);
   } catch (const Error& thrown) {

@@ -8,7 +8,7 @@
 namespace mptune::reports {
 namespace {
 
-/// Text as roff takes it: no escapes, no requests, and hyphens that can be pasted.
+/// Returns text as roff takes it: no escapes, no requests, and hyphens that can be pasted.
 std::string roff(const std::string& text) {
   std::string out = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {
@@ -32,7 +32,7 @@ std::string italic(const std::string& text) {
   return "\\fI" + roff(text) + "\\fR";
 }
 
-/// Lines that stay as they are.
+/// Returns lines that stay as they are.
 std::string verbatim(const std::string& lines) {
   return ".nf\n" + lines + ".fi\n";
 }
@@ -62,7 +62,7 @@ std::string notes_section(const std::string& notes) {
   if (notes.empty()) return "";
   std::string text = ".SH NOTES\n";
   std::istringstream lines(notes);
-  bool paragraph = false;  // a line may begin one
+  bool paragraph = false;  // the next line may begin a paragraph
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) {
       paragraph = true;
@@ -80,7 +80,7 @@ std::string status_section(const std::string& command) {
   const std::vector<ExitCodeMeaning> own = exit_codes_of(command);
   for (const ExitCodeMeaning& row : exit_codes()) {
     const std::string of = row.command;
-    // What is said of the command itself takes the place of what holds for every command.
+    // A meaning of the command itself takes the place of what holds for every command.
     const bool replaced = !command.empty() && of.empty() && std::ranges::find(own, row.code, &ExitCodeMeaning::code) != own.end();
     if (!replaced && (of == command || of.empty()))
       text += ".TP\n" + bold(std::to_string(static_cast<int>(row.code))) + "\n" + roff(row.meaning) + "\n";

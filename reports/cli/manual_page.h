@@ -6,9 +6,9 @@
 
 namespace mptune::reports {
 
-/// The manual page of a command, or of the program (`command` is `program.program`), in the macros of man(7). ASCII.
+/// Returns the manual page of a command, or of the program (`command` is `program.program`), in the macros of man(7), as ASCII.
 [[nodiscard]] std::string manual_page(const ProgramText& program, const CommandText& command);
-/// "mptune-tune"; "mptune" for the program itself.
+/// Returns "mptune-tune"; "mptune" for the program itself.
 [[nodiscard]] std::string page_name(const CommandText& command);
 
 }  // namespace mptune::reports

@@ -52,35 +52,36 @@ void add_device_options(CLI::App& command, DeviceOptions& options, bool divides 
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_step_options(CLI::App& command, StepOptions& options);
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help);
-/// What may stand for MODEL: built-in models, and files.
+/// Returns what may stand for MODEL: built-in models, and files.
 [[nodiscard]] std::vector<std::string> model_values();
 
 inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 
-/// A whole number within [least, most], or `absent` for "". Throws Error that names the option.
+/// Returns a whole number within [least, most], or `absent` for "". Throws Error that names the option.
 [[nodiscard]] std::int64_t parse_whole(const std::string& text, const std::string& option, std::int64_t least, std::int64_t most,
                                        std::int64_t absent);
-/// The same of a count of at least 1; 0 for "".
+/// Does the same for a count of at least 1, and returns 0 for "".
 [[nodiscard]] int parse_count(const std::string& text, const std::string& option, std::int64_t most);
-/// A finite number within [least, most], or `absent` for "". Throws Error.
+/// Returns a finite number within [least, most], or `absent` for "". Throws Error.
 [[nodiscard]] double parse_number(const std::string& text, const std::string& option, double least, double most, double absent);
 
-/// Cap of the device that has all cores: the largest of `caps`, not their sum, so that it is capped like any other device. 0 (not capped)
-/// unless all devices have a cap.
+/// Returns the cap of the device that has all cores: the largest of `caps`, not their sum, so that it is capped like any other device. 0
+/// (not capped) unless all devices have a cap.
 [[nodiscard]] std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps);
 
-/// Cap of each device by --memory, 0: none. Where pools are divided, all their devices have the same cap. Throws Error.
+/// Returns the cap of each device by --memory, 0 for none. Where pools are divided, all their devices have the same cap. Throws Error.
 [[nodiscard]] std::vector<std::int64_t> memory_caps(const std::string& text, const std::vector<DeviceSpec>& devices,
                                                     const std::vector<DevicePool>& pools);
-/// Every list of devices that the pools leave open, `devices` in no pool behind them; empty without pools. Throws Error.
+/// Returns every list of devices that the pools leave open, followed by those of `devices` that are in no pool; empty without pools. Throws
+/// Error.
 [[nodiscard]] std::vector<Division> divisions_with_caps(const std::string& memory, const std::vector<DeviceSpec>& devices,
                                                         const std::vector<DevicePool>& pools);
 [[nodiscard]] std::vector<DevicePool> parse_pools(const std::vector<std::string>& names);
 
-/// What was asked for, to be said again in commands that work from any folder.
+/// Returns what was asked for, to be said again in commands that work from any folder.
 [[nodiscard]] TrainingSpec training_spec(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
 
-/// Devices, caps, batch and step of a command. Throws Error.
+/// Returns devices, caps, batch and step of a command. Throws Error.
 [[nodiscard]] tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
 /// Gives `setup` the precision of a plan file's plan. Throws Error where --precision says another.
 void take_precision(const Plan& plan, const StepOptions& step, const std::string& path, tuner::TrainingSetup& setup);

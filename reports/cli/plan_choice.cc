@@ -71,7 +71,7 @@ int most_threads(const std::vector<std::string>& devices) {
   return most;
 }
 
-/// 0: one per core, which is as many as the largest device has cores.
+/// Returns --threads. 0 means one per core, which is as many as the largest device has cores.
 std::optional<int> parse_threads(const PlanChoice& choice, const std::vector<std::string>& devices) {
   if (choice.threads.empty()) return std::nullopt;
   const auto is_cpu = [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::cpu; };
@@ -88,7 +88,7 @@ std::optional<int> parse_threads(const PlanChoice& choice, const std::vector<std
   return *count == most ? 0 : static_cast<int>(*count);
 }
 
-/// One per core first, unless others are asked for; then as many as the largest device may have less.
+/// Returns one per core first, unless another number is asked for, then all smaller numbers that the largest device may have.
 std::vector<int> searched_threads(const PlanChoice& choice, const std::vector<std::string>& devices) {
   if (const auto threads = parse_threads(choice, devices)) return {*threads};
   std::vector<int> counts(choice.exact ? 1 : as_index(most_threads(devices)));
@@ -96,7 +96,7 @@ std::vector<int> searched_threads(const PlanChoice& choice, const std::vector<st
   return counts;
 }
 
-/// The default or the given one first; what the profile has no costs of is not searched.
+/// Returns the variants, the default or the given one first. The search leaves out those for which the profile has no costs.
 std::vector<ExecutionVariant> searched_variants(const PlanChoice& choice, const std::vector<std::string>& devices) {
   std::vector<MemoryFormat> formats{MemoryFormat::contiguous, MemoryFormat::channels_last};
   if (const auto format = parse_memory_format(choice)) formats = {*format};
@@ -108,7 +108,7 @@ std::vector<ExecutionVariant> searched_variants(const PlanChoice& choice, const 
   return variants;
 }
 
-/// A name, or the actions of a file.
+/// Takes the schedule from a name, or from the actions of a file.
 void choose_schedule(PlanOptions& options) {
   if (options.schedule.empty() || planner::find_schedule(options.schedule) != nullptr) return;
   const std::string schedule = std::exchange(options.schedule, "");
@@ -120,7 +120,7 @@ void choose_schedule(PlanOptions& options) {
   options.actions = planner::schedule_from_csv(read_small_file(schedule, remedy), schedule);
 }
 
-/// Which divisions can have what is asked for is found by asking each.
+/// Asks each division whether it can have what is asked for.
 SearchSpace divided_space(const PlanChoice& choice, const Division& devices, int batch, const std::vector<ProfileLayer>& layers,
                           const std::vector<Division>& divisions) {
   const auto space_over = [&](const Division& division) {
@@ -143,7 +143,7 @@ SearchSpace divided_space(const PlanChoice& choice, const Division& devices, int
   return space;
 }
 
-/// Numbers among the first cuts ascend, whatever the model is. The place of a name is known with the model.
+/// Checks that numbers among the first cuts ascend, which they do whatever the model is. The place of a name is known only with the model.
 void check_order_of_numbers(const std::string& cuts) {
   std::int64_t before = 0;
   for (const std::string& part : split(cuts, ',')) {
@@ -162,7 +162,7 @@ struct WithoutModel {
 };
 
 WithoutModel without_model(const PlanChoice& choice, std::size_t devices, int batch) {
-  constexpr int kMostTried = 256;  // stages, and micro-batches: making a plan of more takes long
+  constexpr int kMostTried = 256;  // stages, and micro-batches: making a plan with more takes long
   WithoutModel without{choice, {}, batch};
   const PlanOptions values = plan_values(choice);
   check_order_of_numbers(choice.cuts);
@@ -173,7 +173,7 @@ WithoutModel without_model(const PlanChoice& choice, std::size_t devices, int ba
   std::vector<std::string> places;
   for (std::size_t cut = 1; cut <= cuts; ++cut) places.push_back(std::to_string(cut));
   without.choice.cuts = join(places, ",");
-  without.choice.cut_at.clear();  // names modules
+  without.choice.cut_at.clear();  // it names modules
   if (batch > 0) return without;
   if (values.microbatches == 0 || values.split_size == 0) without.choice.split_size.clear();
   without.batch = values.microbatches > 0 ? values.microbatches : 4 * kMostTried;

@@ -38,7 +38,7 @@ DeviceSpec profiled_device(const std::string& name, const PlanInput& input) {
   return parse_device(name);
 }
 
-/// A simulated plan needs no device of this machine, only devices of the profile. Without --devices all of them, and its pools.
+/// A simulated plan needs no device of this machine, only devices of the profile. Without --devices it gets all of them and the pools.
 DeviceChoice chosen_devices(const std::string& names, const PlanInput& input) {
   if (names.empty()) return {input.devices, input.pools};
   DeviceChoice choice;

@@ -24,7 +24,7 @@ constexpr std::int64_t kMostDevicesAsked = 128;
 constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr int kMicrobatchesPerDevice = 4;
 
-/// The profile's devices without the one of all cores, which is made up of the others. Pools are divided evenly.
+/// Returns the profile's devices without the one of all cores, which is made up of the others. Pools are divided evenly.
 std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
   std::vector<DeviceSpec> devices;
   if (!planner::pools_of(profile).empty()) {
@@ -80,7 +80,7 @@ LinkCost link_of_table(const std::string& path) {
   return cost;
 }
 
-/// Simulated devices, for a file that names none.
+/// Adds simulated devices, for a file that names none.
 void add_devices(PlanInput& input, int count) {
   for (int d = 0; d < count; ++d) {
     const std::string name = "device:" + std::to_string(d);
@@ -129,7 +129,7 @@ void add_links(PlanInput& input, const std::string& path, profiler::ProfileForma
   }
 }
 
-/// What each format assumes without saying so.
+/// Adds what each format assumes without saying so.
 void add_conventions(PlanInput& input, profiler::ProfileFormat format, const profiler::OperatorModel& model) {
   if (format == profiler::ProfileFormat::layer_graph)
     input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");

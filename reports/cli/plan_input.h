@@ -16,14 +16,15 @@ namespace mptune::reports {
 /// A profile with everything that a search needs; what the file lacks is assumed or comes from options.
 struct PlanInput {
   Profile profile;
-  std::vector<DeviceSpec> devices;         ///< that plans may use; pools evenly divided
-  std::vector<DevicePool> pools = {};      ///< that the profile was measured for
+  std::vector<DeviceSpec> devices;         ///< devices that plans may use; pools are evenly divided
+  std::vector<DevicePool> pools = {};      ///< pools that the profile was measured for
   std::vector<std::string> assumed;        ///< what the file does not say, and what was taken for it; a clause each
-  profiler::OperatorModel operators = {};  ///< of operator tables
+  profiler::OperatorModel operators = {};  ///< model of operator tables
   TrainingSpec training = {};              ///< what the profile was made for, files found; without a model where the file does not say it
 };
 
-/// What is taken for the model of operator tables with this prefix: `layers` as --encoder-layers has it, "" by the published name.
+/// Returns what is taken for the model of operator tables with this prefix. `layers`: as --encoder-layers has it; "": by the published
+/// name.
 /// Throws Error, also where another format is given `layers`.
 [[nodiscard]] profiler::OperatorModel operator_model_of(const std::string& path, profiler::ProfileFormat format, const std::string& layers);
 
@@ -33,7 +34,7 @@ struct PlanInput {
 /// Reads a public profile and adds what its format lacks: equal devices "device:0" and on, one per stage or replica of `choice`; links
 /// between all of them at `link`, else by the bandwidth table p2p_intra_node.csv beside operator tables; the batch, 4 micro-batches of the
 /// largest profiled size per device or as many as `choice` says. Where only one micro-batch size was profiled, `choice` gets it unless it
-/// has another already. Throws Error: as the readers, and for a number of devices or links that nobody gave.
+/// has another already. Throws Error where the readers do, and for a number of devices or links that nobody gave.
 [[nodiscard]] PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link,
                                      const std::string& batch, const profiler::OperatorModel& model, PlanChoice& choice);
 

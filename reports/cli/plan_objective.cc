@@ -20,7 +20,7 @@
 namespace mptune::reports {
 namespace {
 
-constexpr const char* kNoChangeTried = "raise --memory";  // where nobody tries other options
+constexpr const char* kNoChangeTried = "raise --memory";  // used where no other options are tried
 constexpr int kLinkPoints = 11;                           // 1 MiB to 1 GiB, as the published curves
 
 void check_choices(const SearchSpace& space) {
@@ -166,7 +166,8 @@ class AcesoObjective : public planner::Objective {
   planner::AcesoProblem problem_;
 };
 
-/// A cap with which `fits` holds: the doubled cap of the space, again and again, then between the last two; 0: none was found.
+/// Returns a cap with which `fits` holds: it doubles the cap of the space again and again, then searches between the last two; 0: none was
+/// found.
 std::int64_t cap_that_fits(const SearchSpace& space, const std::function<bool(std::int64_t)>& fits) {
   constexpr int kDoublings = 12;
   constexpr int kHalvings = 4;

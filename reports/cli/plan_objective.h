@@ -14,16 +14,17 @@ struct OperatorTables {
   profiler::OperatorModel model;
 };
 
-/// The objective of this name over the straight 1f1b pipelines of the space, stages on the first devices:
+/// Returns the objective of this name over the straight 1f1b pipelines of the space, stages on the first devices:
 ///
 ///     closed-form   planner/published/closed_form.h, for every number of stages and micro-batches that the space allows
 ///     aceso         planner/published/aceso.h, from these operator tables, links as in the profile
 ///
-/// All must outlive it. Throws Error: another name; choices of the space that these objectives do not know.
+/// All arguments must outlive it. Throws Error for another name, and for choices of the space that these objectives do not know.
 [[nodiscard]] std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
                                                                      const OperatorTables& tables, const CostModel& cost);
 
-/// The best by that objective. Throws Error as it does; where no plan fits, the remedy is a cap with which it has found one.
+/// Returns the best plan by that objective. Throws Error where pipeline_objective() does; where no plan fits, the remedy is a cap with
+/// which a plan was found.
 [[nodiscard]] planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& space, const OperatorTables& tables,
                                                  const Profile& profile);
 

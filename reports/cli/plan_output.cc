@@ -55,7 +55,7 @@ planner::Json stages_json(const StagesPerDevice& stages) {
   return {{"searched", stages.searched}, {"possible", stages.possible}, {"end", name_of(stages.end)}};
 }
 
-/// How the plan's training differs from that of one device; null where it does not.
+/// Returns how the plan's training differs from training on one device; null where it does not.
 planner::Json changed_json(const std::optional<planner::ChangedNumerics>& changed) {
   if (!changed) return nullptr;
   return {{"norms", changed->norms}, {"writers", changed->writers},           {"samples", changed->samples},

@@ -29,11 +29,11 @@ double part_seconds(std::int64_t ns) {
 struct NamedGraph {
   profiler::PlacementGraph graph;
   std::vector<std::string> devices;
-  int samples = 0;  ///< of the micro-batch; 0: the graph does not say
+  int samples = 0;  ///< samples of the micro-batch; 0: the graph does not say
   std::vector<std::string> assumed;
 };
 
-/// Names of devices in their order, "host:0" and on.
+/// Returns names of devices in their order, "host:0" and on.
 std::vector<std::string> part_names(const NamedGraph& named, const planner::LoadPartition& split) {
   std::vector<std::string> names;
   std::size_t devices = 0;

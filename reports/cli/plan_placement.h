@@ -17,12 +17,12 @@ int plan_placement(const std::string& path, const std::string& stages, const std
 struct ProfilePlacement {
   Profile profile;
   std::vector<std::string> devices;        ///< names that the profile knows
-  std::vector<std::int64_t> memory_bytes;  ///< cap of each; 0: none. The smallest holds for all
-  int samples = 1;                         ///< of the micro-batch whose load is split
+  std::vector<std::int64_t> memory_bytes;  ///< cap of each; 0: none. The smallest cap holds for all
+  int samples = 1;                         ///< samples of the micro-batch whose load is split
   std::vector<std::string> assumed;        ///< to be shown below the parts
 };
 
-/// The same for layers: a part runs forward and backward of its layers. Throws Error, also for devices of different classes.
+/// Does the same for layers: a part runs forward and backward of its layers. Throws Error, also for devices of different classes.
 int plan_profile_placement(const ProfilePlacement& given, const Session& session);
 
 }  // namespace mptune::reports

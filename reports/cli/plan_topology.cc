@@ -36,7 +36,7 @@ void check_paper_options(const TopologyCommand& command) {
               "leave it out; --batch, --memory, --stages, --cut-at, --microbatches, --schedule and --time may stand beside it");
 }
 
-/// Of a profile of one micro-batch size, the number of micro-batches that have it.
+/// Returns, for a profile of one micro-batch size, the number of micro-batches of that size.
 std::vector<int> counts_of_one_size(const Profile& profile, int batch, const std::string& path) {
   const std::vector<LayerCost>& sizes = profile.classes.front().layers.front().by_samples;
   if (sizes.size() != 1) return {};
@@ -85,7 +85,7 @@ PaperSearch search_on_paper(const TopologyCommand& command, planner::UniformSpac
   return search;
 }
 
-/// Options that restrict the search.
+/// Returns the options that restrict the search.
 std::vector<planner::Field> given_fields(const PlanChoice& choice) {
   std::vector<planner::Field> given;
   for (const auto& [field, value] :
@@ -120,12 +120,12 @@ std::string bound_words(const planner::UniformSpace& space) {
   return "plans of equal replicas and equal micro-batches, " + join(space.schedules, " or ");
 }
 
-/// How an alternative differs: names of hundreds of devices say nothing.
+/// Says how an alternative differs, without names of devices: hundreds of them say nothing.
 std::string compared_on_paper(const Candidate& best, const Candidate& other) {
   return fmt::format("{} slower: {}", format_percent(other.prediction.step_s / best.prediction.step_s - 1), describe_on_paper(other.plan));
 }
 
-/// With the words of plans on paper.
+/// Returns the JSON of the search with the words for plans on paper.
 planner::Json paper_search_json(const SearchResult& result, const Profile& on_paper, double search_s, const std::string& path) {
   planner::Json json = searched_plan_json(result, {}, on_paper, search_s, path);
   for (std::size_t i = 1; i < result.ranked.size(); ++i) {

@@ -17,7 +17,7 @@ namespace {
 
 const std::vector<std::string> kColorSettings = {"auto", "always", "never"};
 
-/// Options of the command and of the program, and the program's commands.
+/// Returns the options of the command and of the program, and the program's commands.
 std::vector<std::string> words_of(const CLI::App& command) {
   std::vector<std::string> words;
   if (command.get_parent() != nullptr)
@@ -29,7 +29,7 @@ std::vector<std::string> words_of(const CLI::App& command) {
   return words;
 }
 
-/// What CLI11 could not place: an unknown command or option, or one argument too many.
+/// Returns the error for what CLI11 could not place: an unknown command or option, or one argument too many.
 Error unknown_argument(const CLI::App& program, const CLI::App& command, const std::string& where) {
   std::vector<std::string> remaining = command.remaining();
   if (remaining.empty()) remaining = program.remaining(true);
@@ -80,12 +80,12 @@ void check_global_options(const GlobalOptions& options) {
     throw Error("--config and --no-config exclude each other", "--no-config", "leave --config or --no-config out");
 }
 
-/// Arguments before `--`, itself not among them.
+/// Returns the number of arguments before `--`, which is not counted.
 int count_before_marker(int argc, char** argv) {
   return static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
 }
 
-/// True for `mptune profile -- ...`.
+/// Returns true for `mptune profile -- ...`.
 bool records_program(int argc, char** argv) {
   const int count = count_before_marker(argc, argv);
   for (int i = 1; i < count && count < argc; ++i) {
@@ -108,7 +108,7 @@ CommandBody version_body() {
   };
 }
 
-/// `mptune` by itself: its help, and the exit code of a command line without a command.
+/// Returns what `mptune` by itself does: it prints its help, and has the exit code of a command line without a command.
 CommandBody help_without_command(CLI::App& program) {
   return [help = help_on(text_of(program), "")](const Session& session) {
     (void)help(session);
@@ -120,7 +120,7 @@ bool lacks_command(const CLI::App& program, const CLI::ParseError& error) {
   return program.get_subcommands().empty() && program.remaining().empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
 }
 
-/// Options and commands of the program; `argc` loses the command that `mptune profile --` records.
+/// Adds options and commands of the program; `argc` loses the command that `mptune profile --` records.
 void add_everything(CLI::App& program, int& argc, char** argv, CommandLine& line) {
   program.set_help_flag("-h,--help", "print this help and exit")->group("Global");
   program.set_version_flag("--version", "", "print versions and exit")->group("Global");

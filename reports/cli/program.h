@@ -15,9 +15,9 @@ struct CommandLine {
   UsedDefaults defaults;
 };
 
-/// Parses, and reads defaults (config_file.h). Throws Error (usage), one line, for everything that is wrong.
+/// Parses the command line, and reads defaults (config_file.h). Throws Error (usage), one line, for everything that is wrong.
 [[nodiscard]] CommandLine parse_command_line(int argc, char** argv);
-/// True if `--json` stands among the arguments: failures of parsing are JSON then, too.
+/// Returns true if `--json` stands among the arguments: failures of parsing are then JSON, too.
 [[nodiscard]] bool asks_for_json(int argc, char** argv);
 /// Prints "mptune: what: where; remedy" on stderr and, under --json, the object on stdout. Returns the exit code.
 int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code);

@@ -14,13 +14,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLivePeriod = std::chrono::milliseconds(200);
 constexpr auto kPlainPeriod = std::chrono::seconds(10);
-constexpr double kLeastFraction = 0.05;  // below this the time left is a guess
+constexpr double kLeastFraction = 0.05;  // below this share the time left is a guess
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Of the terminal that shows the line now: stdout may be another one, and a window changes its size.
+/// Returns the columns of the terminal that shows the line now: stdout may be another terminal, and a window changes its size.
 int error_columns(int otherwise) {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;

@@ -11,8 +11,8 @@
 namespace mptune::reports {
 
 /// Shows on stderr what is being done, how far it is, the time left and the best step so far. On a terminal it updates one line; elsewhere
-/// it prints a line at once and every 10 s, and under --verbose one for every new task. The share that is done never falls. Prints nothing
-/// under --quiet. Thread-safe.
+/// it prints a line at once and every 10 s, and under --verbose a line for every new task. The share that is done never falls. Prints
+/// nothing under --quiet. Thread-safe.
 class ProgressLine {
  public:
   /// With a budget, the share done and the time left are those of the budget; update()'s fraction is ignored.
@@ -21,17 +21,17 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// What follows is this part of the whole: update()'s fractions count from `begin` to `end`.
+  /// Begins a part of the whole: update()'s fractions then count from `begin` to `end`.
   void begin_part(double begin, double end);
-  /// `fraction` of the part, 0 to 1; below 0: not known.
+  /// Shows `what` is being done. `fraction`: share of the part, 0 to 1; below 0: not known.
   void update(const std::string& what, double fraction);
-  /// Shown behind the rest: "best 301 ms".
+  /// Sets a note that is shown after the rest: "best 301 ms".
   void note(const std::string& note);
 
  private:
   void loop();
   void show();
-  /// At most `columns` wide. The task's name is shortened before the numbers are.
+  /// Returns a line at most `columns` wide. The task's name is shortened before the numbers are.
   [[nodiscard]] std::string line(int columns) const;
 
   bool live_;
@@ -47,7 +47,7 @@ class ProgressLine {
   std::string note_;
   double part_begin_ = 0;
   double part_end_ = 1;
-  double fraction_ = -1;  ///< of the whole, the largest so far
+  double fraction_ = -1;  ///< share of the whole, the largest so far
   bool on_line_ = false;
   bool done_ = false;
   std::thread thread_;

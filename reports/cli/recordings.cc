@@ -33,7 +33,7 @@ Trace read_json_trace(const std::string& path, profiler::TraceFormat format) {
   return profiler::read_any_trace(path);
 }
 
-// A trace that was joined from several ranks, or recorded by several.
+// Returns true for a trace that was joined from several ranks, or recorded by several.
 bool holds_ranks(const Trace& trace) {
   return std::ranges::any_of(trace.devices, [](const TraceDevice& device) { return names_rank(device.name); });
 }

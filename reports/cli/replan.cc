@@ -26,7 +26,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kSearchActions = 2'000'000;  // a few seconds
-constexpr int kKept = 64;                           // plans; the fastest may leave ranks without a device
+constexpr int kKept = 64;                           // number of plans; the fastest may leave ranks without a device
 
 bool devices_of_all_ranks(const std::vector<std::string>& devices, const RankPlace& place) {
   std::set<int> ranks;
@@ -42,7 +42,7 @@ PlanChoice same_numbers(const Plan& plan) {
   return choice;
 }
 
-// A rank without a device can't train.
+// Every rank must have a device, as a rank without one can't train.
 const Candidate& fastest_on_all_ranks(const SearchResult& found, const RankPlace& place) {
   const auto uses_all = [&](const Candidate& candidate) { return devices_of_all_ranks(candidate.plan.devices, place); };
   const auto fastest = std::ranges::find_if(found.ranked, uses_all);
@@ -64,7 +64,7 @@ Profile measured(const tuner::TrainingSetup& setup, const PlanChoice& choice, co
   return *std::move(profile);
 }
 
-/// The plan's numbers stay, whatever would fit otherwise: caps alone may change.
+/// Only caps may change: the plan's numbers stay, whatever would fit with others.
 planner::SearchWith with_other_caps(const SearchSpace& space, const Profile& profile) {
   return [&](const std::vector<planner::FieldValue>& options) {
     const std::string memory = option_or(options, planner::Field::memory, "");
@@ -107,7 +107,7 @@ PlanFile replanned(const PlanFile& file, const tuner::TrainingSetup& setup, cons
                           fmt::join(setup.devices, ", "), describe(best.plan), format_seconds(best.prediction.step_s)));
   PlanFile made;
   made.plan = best.plan;
-  made.plan.microbatch_sizes = file.plan.microbatch_sizes;  // searched were as many of equal size
+  made.plan.microbatch_sizes = file.plan.microbatch_sizes;  // the search had as many micro-batches of equal size
   made.modules = stage_modules(made.plan, profile.layers);
   return made;
 }

@@ -11,15 +11,15 @@
 
 namespace mptune::reports {
 
-/// When a search ends: with --time, on Ctrl-C.
+/// Says when a search ends: with --time, or on Ctrl-C.
 class SearchLimit {
  public:
-  /// `time`: of --time; "": a limit of the work instead.
+  /// `time`: the value of --time; "": a limit of the work instead.
   explicit SearchLimit(const std::string& time) : limit_s_(time.empty() ? 0 : parse_seconds(time, "--time")) {
     if (!time.empty() && limit_s_ <= 0) throw Error("the time must be longer than 0", "--time", "give a time such as 10s");
   }
 
-  /// True with --time.
+  /// Returns true with --time.
   [[nodiscard]] bool has_time() const { return limit_s_ > 0; }
   /// Bounds a search by `part` of the time, or by `actions`.
   void bound(double part, std::int64_t actions, SearchSpace& space) {
@@ -31,7 +31,7 @@ class SearchLimit {
   [[nodiscard]] bool out_of_time(double part) const { return limit_s_ > 0 && elapsed_s() >= limit_s_ * part; }
 
  private:
-  /// Actions that each second of --time is taken for: searches share the work out to their parts.
+  /// The number of actions that each second of --time counts for: searches share the work out to their parts.
   static constexpr double kActionsPerSecond = 600'000;
 
   double limit_s_;

@@ -18,7 +18,7 @@ struct GlobalOptions {
   bool no_config = false;
 };
 
-/// What decides how text looks; read from the process by `environment_of_process`, given by tests.
+/// What decides how text looks. `environment_of_process` reads it from the process; tests make their own.
 struct TerminalEnvironment {
   bool output_is_terminal = false;
   bool errors_are_terminal = false;
@@ -26,8 +26,8 @@ struct TerminalEnvironment {
   std::string columns, no_color, clicolor_force, term, lc_all, lc_ctype, lang;
 };
 [[nodiscard]] TerminalEnvironment environment_of_process();
-/// Colours: --color, else NO_COLOR, CLICOLOR_FORCE, a terminal that is not dumb. Unicode: the locale's character set. 80 columns where none
-/// are known, else at least 60.
+/// Returns the style. Colours depend on --color, else on NO_COLOR, CLICOLOR_FORCE and a terminal that is not dumb; Unicode on the locale's
+/// character set. The width is 80 columns where it is not known, else at least 60.
 [[nodiscard]] TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& environment);
 
 /// Where a command's words go: results to stdout, warnings and progress to stderr.
@@ -36,23 +36,24 @@ struct Session {
   TextStyle style;
   bool live_progress = false;
 
-  /// The result: `text` for people, made under `style`, or `json` as the only object. Texts of other programs in it, and in what the other
-  /// two print, reach the terminal as texts, never as control characters. Throws Error (environment) when stdout can't take it.
+  /// Prints the result: `text` for people, made under `style`, or `json` as the only object. Texts of other programs in it, and in what
+  /// warn() and say() print, reach the terminal as texts, never as control characters. Throws Error (environment) when stdout can't take
+  /// it.
   void result(const std::string& text, const planner::Json& json) const;
   void warn(const std::string& text) const;
   /// Prints a line about the start of the command on stderr; nothing under --quiet.
   void say(const std::string& text) const;
 };
 
-/// The stem of files named after a model: "transformer" for "transformer:d=256", "libnet" for "build/libnet.so".
+/// Returns the stem of files named after a model: "transformer" for "transformer:d=256", "libnet" for "build/libnet.so".
 [[nodiscard]] std::string model_stem(const std::string& model);
 
 /// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment), one of the files
 /// that the command reads, an existing file that does not begin with `magic`, unless `force`.
 void check_output(const std::string& path, const std::string& magic, bool force, const std::vector<std::string>& inputs);
-/// True if something is there that does not begin with `magic`.
+/// Returns true if something is there that does not begin with `magic`.
 [[nodiscard]] bool is_foreign(const std::string& path, const std::string& magic);
-/// First bytes of our SQLite files and of our JSON files.
+/// The first bytes of our SQLite files and of our JSON files.
 inline constexpr const char* kSqliteMagic = "SQLite format 3";
 inline constexpr const char* kJsonMagic = "{";
 

@@ -6,8 +6,8 @@
 
 namespace mptune::reports {
 
-/// Predicts one plan on machines on paper, and shows it. `memory`: cap of each device as typed; `renamed`: as check_names() has it. Returns
-/// the exit code. Throws Error.
+/// Predicts one plan on machines on paper, and shows it. `memory`: cap of each device as typed; `renamed`: see check_names(). Returns the
+/// exit code. Throws Error.
 int simulate_on_topology(const std::string& plan, const std::string& profile, const std::string& topology, const std::string& memory,
                          bool renamed, const Session& session);
 

@@ -13,11 +13,11 @@ struct TopologyInput {
   planner::Topology topology;
   Profile profile;                   ///< as measured
   Profile on_paper;                  ///< with all devices of the topology
-  std::vector<std::string> assumed;  ///< to be said in reports
+  std::vector<std::string> assumed;  ///< clauses to be said in reports
 };
 
-/// Reads both files; `memory` is the cap of every device as typed, "": as the topology says. Of a public profile, `encoder_layers` as
-/// typed. Throws Error: as the readers, and for files that were given in each other's place.
+/// Reads both files; `memory` is the cap of every device as typed, "": as the topology says. `encoder_layers`: as typed, for a public
+/// profile. Throws Error where the readers do, and for files that were given in each other's place.
 [[nodiscard]] TopologyInput read_on_topology(const std::string& profile, const std::string& topology, const std::string& memory,
                                              const std::string& encoder_layers);
 

@@ -36,7 +36,7 @@ class PaperChanges {
   }
 
  private:
-  /// The result of a search that ends with the first plan.
+  /// Returns the result of a search that ends with the first plan.
   SearchResult tried(UniformSpace space, const Topology& topology) {
     bool found = false;
     space.keep = 1;
@@ -72,7 +72,7 @@ class PaperChanges {
       changes_.push_back(join(names, " and ") + " left out");
   }
 
-  /// The largest of the halves of the batch. Where the smallest does not fit, none does.
+  /// Finds the largest of the repeated halves of the batch that fits. Where the smallest does not fit, none does.
   void halve_batch() {
     std::vector<int> batches;
     for (int batch = question_.space.batch / 2; batch > 0; batch /= 2) batches.push_back(batch);
@@ -87,7 +87,7 @@ class PaperChanges {
     changes_.push_back("--batch " + std::to_string(*largest));
   }
 
-  /// Micro-batches of a given number divide the batch.
+  /// Returns true if one of the given numbers of micro-batches divides the batch.
   [[nodiscard]] bool has_shapes(int batch) const {
     const std::vector<int>& counts = question_.space.microbatch_counts;
     return counts.empty() || std::ranges::any_of(counts, [&](int count) { return batch % count == 0; });
@@ -122,13 +122,13 @@ class PaperChanges {
     return enough;
   }
 
-  /// A stage has a layer, a replica a sample: more devices have no use.
+  /// Every stage needs a layer, and every replica a sample: more devices than that are of no use.
   [[nodiscard]] int most_devices() const {
     const auto most = static_cast<std::int64_t>(question_.profile.layers.size()) * question_.space.batch;
     return static_cast<int>(std::min<std::int64_t>(Topology::kMostDevices, std::max<std::int64_t>(most, 1)));
   }
 
-  /// --memory is the same for all hosts.
+  /// Finds a larger --memory that fits, which is the same for all hosts.
   void raise_memory() {
     std::int64_t cap = 0;
     for (const planner::HostGroup& group : question_.topology.groups) cap = std::max(cap, group.memory_bytes);

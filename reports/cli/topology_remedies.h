@@ -17,12 +17,13 @@ struct PaperQuestion {
   const planner::UniformSpace& space;  ///< its `memory_bytes` is not read
   const planner::Topology& topology;   ///< with --memory, if given
   const Profile& profile;
-  std::vector<planner::Field> given;  ///< of stages, microbatches and schedule, those that options restrict
-  std::function<bool()> stop;         ///< true: no more is tried
+  std::vector<planner::Field> given;  ///< those of stages, microbatches and schedule that options restrict
+  std::function<bool()> stop;         ///< returns true: no more is tried
 };
 
-/// Changes with which the search finds a plan, each tried: "--stages left out", "--batch 64", "6 hosts of 'node' in paper.json", "--memory
-/// 34MiB". Of numbers the nearest that were tried: half the batch and half of it, hosts and their memory rounded up. Empty: none does.
+/// Returns changes with which the search finds a plan, each of them tried: "--stages left out", "--batch 64", "6 hosts of 'node' in
+/// paper.json", "--memory 34MiB". Numbers are the nearest that were tried: half the batch and half of that, and hosts and their memory
+/// rounded up. Empty where no change helps.
 [[nodiscard]] std::vector<std::string> changes_on_paper(const PaperQuestion& question, const SearchResult& failed);
 
 }  // namespace mptune::reports

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kEvery = 100;  // steps between two checkpoints
 
-/// Checkpoints make a training longer than what a narrow interval takes.
+/// Checkpoints need a given length: they make a training longer than a narrow interval takes.
 void check_checkpoint_options(const TrainingOptions& options) {
   if (options.checkpoint.empty() && !options.every.empty())
     throw Error("there is no folder for checkpoints", "--every", "give --checkpoint, too");
@@ -33,7 +33,7 @@ void check_checkpoint_options(const TrainingOptions& options) {
     throw Error("this is not a folder", options.checkpoint, "name a folder with --checkpoint; it is made if it does not exist");
 }
 
-/// A safetensors file begins with a length of 8 bytes and a JSON object.
+/// Returns true for a safetensors file, which begins with a length of 8 bytes and a JSON object.
 bool is_safetensors_file(const std::string& path) {
   std::array<char, 9> start{};
   std::ifstream in(path, std::ios::binary);
@@ -51,7 +51,7 @@ void check_files(const TrainingOptions& options, const std::vector<std::string>&
   if (!options.csv.empty()) check_output(options.csv, tuner::StepLog::kMagic, false, inputs);
 }
 
-/// A share of the samples: "0.1", "10%".
+/// Returns a share of the samples, given as "0.1" or "10%".
 double validation_share(const std::string& text) {
   const bool percent = text.ends_with('%');
   const std::string number = text.substr(0, text.size() - (percent ? 1 : 0));
@@ -64,7 +64,7 @@ double validation_share(const std::string& text) {
   return value;
 }
 
-/// How long, and on which samples.
+/// Sets how long to train, and on which samples.
 void set_length(const TrainingOptions& options, tuner::TrainRequest& request) {
   request.steps = static_cast<int>(parse_whole(options.steps, "--steps", 1, 100000000, 0));
   request.epochs = static_cast<int>(parse_whole(options.epochs, "--epochs", 1, 1000000, 0));
@@ -78,7 +78,7 @@ void set_length(const TrainingOptions& options, tuner::TrainRequest& request) {
     request.validation_share = validation_share(options.validation);
 }
 
-/// The worker counts the steps of epochs; those that are given are checked here.
+/// Sets the schedule of the learning rate. The worker counts the steps of epochs; a given number of steps is checked here.
 void set_rate_schedule(const TrainingOptions& options, tuner::TrainRequest& request) {
   if (options.rate_schedule.empty()) return;
   const RateSchedule schedule = parse_rate_schedule(options.rate_schedule);

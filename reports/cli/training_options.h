@@ -11,7 +11,7 @@ class App;
 
 namespace mptune::reports {
 
-/// What `run` takes beside a model, a plan and a step: how long, on which samples, what is read and written.
+/// What `run` takes besides a model, a plan and a step: how long it trains, on which samples, and what is read and written.
 struct TrainingOptions {
   std::string steps, epochs, validation, rate_schedule, clip_norm, load, save, checkpoint, checkpoint_step, every, csv;
   bool skip_non_finite = false;
@@ -19,8 +19,8 @@ struct TrainingOptions {
 };
 
 void add_training_options(CLI::App& app, TrainingOptions& options);
-/// A request without setup and plan. `inputs` are files that the command reads, which no output may replace. Throws Error where an option
-/// does not fit, or a file can't be read or written.
+/// Returns a request without setup and plan. `inputs` are files that the command reads, which no output may replace. Throws Error where an
+/// option does not fit, or a file can't be read or written.
 [[nodiscard]] tuner::TrainRequest training_request(const TrainingOptions& options, std::vector<std::string> inputs);
 
 }  // namespace mptune::reports

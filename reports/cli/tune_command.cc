@@ -28,7 +28,7 @@ constexpr std::array kMayChange = {"--budget", "--trials", "--target"};
 constexpr const char* kOn = "on";
 constexpr std::streamoff kDigestedBytes = std::streamoff{1} << 20;
 
-/// The options that a study keeps.
+/// Returns the options that a study keeps.
 std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
   PlanChoice& choice = command.choice;
   return {{"MODEL", &command.model.model},
@@ -75,7 +75,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Of its size, its first and its last megabyte: the end of an archive has the checksums of all that is in it.
+/// Returns a digest of a file's size, its first and its last megabyte: the end of an archive has the checksums of all that is in it.
 std::string digest_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.seekg(0, std::ios::end);
@@ -91,7 +91,7 @@ std::string digest_of(const std::string& path) {
   return sha256(ends);
 }
 
-/// Of a folder: of all files in it.
+/// Returns the digest of a file, or for a folder of all files in it.
 std::string digest_at(const std::string& path) {
   if (!fs::is_directory(path)) return digest_of(path);
   std::map<std::string, std::string> files;
@@ -102,7 +102,7 @@ std::string digest_at(const std::string& path) {
   return sha256(all);
 }
 
-/// Files that measurements depend on.
+/// Returns the files that measurements depend on.
 std::vector<std::string> files_of(const TuneCommand& command) {
   std::vector<std::string> files;
   if (const ModelText model = parse_model_text(command.model.model); model.is_file) files.push_back(absolute_path(model.name));
@@ -118,7 +118,7 @@ bool names_file(const std::string& option) {
   return option == "MODEL" || option == "--data" || option == "--plan";
 }
 
-/// An option as a study holds it.
+/// Returns an option as a study holds it.
 std::string canonical(const std::string& option, const std::string& text, const std::string& folder) {
   if (option == "MODEL") return model_in_study(text, folder);
   return names_file(option) ? file_in_study(text, folder) : text;
@@ -130,7 +130,7 @@ std::string restored(const std::string& option, const std::string& stored, const
   return names_file(option) ? path_in_folder(stored, home_of(folder)) : stored;
 }
 
-/// How a study holds now what one of an earlier version holds as an absolute path.
+/// Returns how a study now holds what a study of an earlier version holds as an absolute path.
 std::string as_held_now(const std::string& option, const std::string& stored, const std::string& folder) {
   return stored.starts_with('/') ? canonical(option, stored, folder) : stored;
 }

@@ -21,32 +21,33 @@ struct TuneCommand {
   bool resume = false;
   OutputOptions output;
   std::set<std::string> given;  ///< names of the options on the command line: "--batch", "MODEL"
-  std::string plan_text;        ///< content of the file of --plan, from the study that is resumed; "": it is read
+  std::string plan_text;        ///< content of the file of --plan, from the study that is resumed; "": the file is read
 };
 
-/// The folder of a study that MODEL names in place of a model; "" where it names a model. Throws Error (usage) where --resume is not given,
-/// where -o names another folder, or where MODEL looks like a study that is not there.
+/// Returns the folder of a study that MODEL names in place of a model; "" where it names a model. Throws Error (usage) where --resume is
+/// not given, where -o names another folder, or where MODEL looks like a study that is not there.
 [[nodiscard]] std::string study_in_place_of_model(const TuneCommand& command);
 
-/// All that is needed to go on from any folder, as JSON text: every option, files named from the study's folder `folder` as its records
-/// name them, the content of the plan's file, and digests of the model's and the data's files. `devices` replace `auto`. Throws Error where
-/// a file can't be read.
+/// Returns all that is needed to go on from any folder, as JSON text: every option, files named from the study's folder `folder` as its
+/// records name them, the content of the plan's file, and digests of the model's and the data's files. `devices` replace `auto`. Throws
+/// Error where a file can't be read.
 [[nodiscard]] std::string stored_command(const TuneCommand& command, const std::vector<std::string>& devices, const std::string& folder);
 
-/// Fills in what is not given from a text that stored_command() made; -o becomes `folder`. Files are absolute then. Throws Error (usage): a
-/// given option is another than the study's and is none of --budget, --trials and --target; `stored` is "" or no such text.
+/// Fills in what is not given from a text that stored_command() made; -o becomes `folder`. Files are then absolute. Throws Error (usage)
+/// where a given option differs from the study's and is none of --budget, --trials and --target, and where `stored` is "" or no text of
+/// stored_command().
 void restore_command(TuneCommand& command, const std::string& stored, const std::string& folder);
 
-/// Throws Error (usage) if a file that the study was made with is gone or has changed; those that `command` names may lie elsewhere now.
+/// Throws Error (usage) if a file that the study was made with is gone or has changed; files that `command` names may lie elsewhere now.
 /// `stored` may be "".
 void check_stored_files(const TuneCommand& command, const std::string& stored, const std::string& folder);
 
-/// A model as a study in `folder` names it: a file from the folder that holds the study.
+/// Names a model as a study in `folder` does: a file relative to the folder that holds the study.
 [[nodiscard]] std::string model_in_study(const std::string& model, const std::string& folder);
 [[nodiscard]] std::string file_in_study(const std::string& path, const std::string& folder);
 
-/// The error with the command that goes on in its remedy. Errors that would come again are as they were: usage, infeasible; where `command`
-/// is "", all.
+/// Returns the error with the command that goes on in its remedy. Errors that would come again (usage, infeasible) stay as they are; so do
+/// all errors where `command` is "".
 [[nodiscard]] Error with_resume_command(const Error& error, const std::string& command);
 
 }  // namespace mptune::reports

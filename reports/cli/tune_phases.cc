@@ -18,12 +18,12 @@
 namespace mptune::reports {
 namespace {
 
-/// Waits for a worker until `seconds` from now.
+/// Returns options to wait for a worker until `seconds` from now.
 tuner::WaitOptions wait_for(const Session& session, double seconds) {
   return wait_options(session, tuner::monotonic_seconds() + seconds);
 }
 
-/// The profile of the study, with what was asked for: `plan` says it again.
+/// Returns the profile of the study, and stores with it what was asked for, so that `plan` can say it again.
 Profile keep_training(const std::string& path, const TrainingSpec& training) {
   profiler::Recording recording = profiler::read_recording(path);
   if (!recording.profile)

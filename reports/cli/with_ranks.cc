@@ -49,12 +49,23 @@ std::vector<std::string> own_command_line() {
               static_cast<ExitCode>(end.exit_code));
 }
 
+[[noreturn]] void throw_killed(const tuner::RanksEnd& end, const std::string& model) {
+  const bool stopped = end.killed == tuner::RanksEnd::Killed::stopped;
+  throw Error(
+      fmt::format("rank {} {}", end.rank, stopped ? "was stopped by a signal and did not go on for 10 s" : "did not end after rank 0"),
+      model,
+      stopped ? "start the command again: run with --checkpoint and tune --resume go on where they ended"
+              : "the result is whole; see whether that rank was stopped",
+      ExitCode::environment);
+}
+
 /// Starts the ranks of this command on this machine. Rank 0 prints the result.
 int start_ranks(const std::string& model, int ranks) {
   const std::vector<std::string> words = own_command_line();
   std::vector<std::string> of_others = words;
   of_others.emplace_back("--json");  // for an error that can be told in the words of this command
   const tuner::RanksEnd end = tuner::run_ranks(words, of_others, ranks, tuner::interrupt_flag());
+  if (end.killed != tuner::RanksEnd::Killed::no && tuner::interrupt_flag() == 0) throw_killed(end, model);
   if (end.signal != 0 && tuner::interrupt_flag() == 0)
     throw Error(fmt::format("rank {} was ended by signal {} ({})", end.rank, end.signal, strsignal(end.signal)), model,
                 "start the command again: run with --checkpoint and tune --resume go on where they ended", ExitCode::environment);

@@ -2,7 +2,7 @@
 
 namespace mptune::reports {
 
-/// Texts of page.css, page.js and docs/glossary.md.
+/// The texts of page.css, page.js and docs/glossary.md.
 extern const char* const kPageCss;
 extern const char* const kPageScript;
 extern const char* const kGlossary;

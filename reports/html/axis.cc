@@ -17,7 +17,7 @@ double round_step(double largest, int most_ticks) {
   return 10 * power;
 }
 
-/// "200", "1", "2.5": format_alike keeps three digits, which a round number does not need.
+/// Returns "200", "1", "2.5": format_alike() keeps three digits, which a round number does not need.
 std::string without_zeros(std::string text) {
   if (text.find('.') == std::string::npos) return text;
   text.erase(text.find_last_not_of('0') + 1);

@@ -14,10 +14,10 @@ struct Axis {
   [[nodiscard]] double percent(double value) const { return value / most * 100; }
 };
 
-/// An axis of at most `most_ticks` steps. `exact`: ends at the largest value, not at a round number.
+/// Returns an axis of at most `most_ticks` steps. `exact`: it ends at the largest value, not at a round number.
 [[nodiscard]] Axis time_axis(double largest_s, int most_ticks = 5, bool exact = false);
 
-/// Vertical lines at the ticks over `height` pixels, their labels under them. Content of an SVG element.
+/// Draws vertical lines at the ticks over `height` pixels, with their labels under them, as content of an SVG element.
 [[nodiscard]] std::string axis_below(const Axis& axis, double height);
 
 }  // namespace mptune::reports

@@ -23,10 +23,10 @@ struct IntervalRow {
   std::optional<Interval> ci95{};
   bool chosen = false;
 };
-/// A line from zero to a dot with an error bar per row, all on one axis.
+/// Draws per row a line from zero to a dot with an error bar, all on one axis.
 [[nodiscard]] std::string interval_chart(const std::vector<IntervalRow>& rows);
 
-/// Step time over split size. `single_s`: step on one device, 0 for none; `chosen`: split size of the plan, 0 for none.
+/// Draws step time over split size. `single_s`: step on one device, 0 for none; `chosen`: split size of the plan, 0 for none.
 [[nodiscard]] std::string curve_chart(const std::vector<CurvePoint>& curve, double single_s, int chosen);
 
 /// A prediction and what was measured.
@@ -38,24 +38,24 @@ struct ScatterPoint {
 };
 [[nodiscard]] std::string scatter_chart(const std::vector<ScatterPoint>& points);
 
-/// The best step time so far after each trial. `steps_s`: of every measured trial in their order.
+/// Draws the best step time so far after each trial. `steps_s`: the steps of all measured trials in their order.
 [[nodiscard]] std::string progress_chart(const std::vector<double>& steps_s);
 
-/// Timelines on one axis of time, idle time by its cause, and a legend. Of more than 32 devices the first are drawn.
+/// Draws timelines on one axis of time, idle time by its cause, and a legend. With more than 32 devices the first ones are drawn.
 [[nodiscard]] std::string timeline_chart(const std::vector<const TraceReport*>& traces);
 
-/// A bar per device: computing, overlap, copies, idle by cause.
+/// Draws a bar per device: computing, overlap, copies, idle by cause.
 [[nodiscard]] std::string breakdown_chart(const std::vector<DeviceRow>& devices);
 
-/// Memory in use over the step on each device under its cap; where no samples are known the peak as a bar.
+/// Draws memory in use over the step on each device under its cap; where no samples are known, the peak as a bar.
 [[nodiscard]] std::string memory_chart(const TraceReport& report);
 
-/// The layers as a bar, as wide as their times, split into stages.
+/// Draws the layers as a bar, as wide as their times, split into stages.
 [[nodiscard]] std::string partition_chart(const std::vector<PlannedLayer>& layers, const std::vector<std::string>& stage_devices);
-/// The same where no times are known: layers are equally wide.
+/// Does the same where no times are known: layers are equally wide.
 [[nodiscard]] std::string partition_chart(const Plan& plan, const std::vector<std::string>& stage_devices);
 
-/// The swatches that idle causes and kinds of work are filled with; once in a page.
+/// Returns the swatches that causes of idle time and kinds of work are filled with; they are needed once in a page.
 [[nodiscard]] std::string chart_patterns();
 
 }  // namespace mptune::reports

@@ -19,11 +19,11 @@ namespace {
 
 constexpr double kBarHeight = 22;
 constexpr double kMemoryHeight = 56;
-/// Less than this share of a bar is narrower than a pixel.
+/// A part less than this share of a bar is narrower than a pixel.
 constexpr double kLeastShare = 0.002;
 /// A cap further above the peak than this is not drawn: the picture would be flat.
 constexpr double kFarAbove = 2.5;
-/// Of more samples than this only the largest of each part of the step are drawn.
+/// With more samples than this, only the largest of each part of the step is drawn.
 constexpr std::size_t kMostSamples = 240;
 
 struct BarPart {
@@ -48,7 +48,7 @@ std::string bar_head(const std::string& name, const std::string& value) {
          "\n";
 }
 
-/// Of each part of the step the most memory, so that no peak is lost.
+/// Returns the largest sample of each part of the step, so that no peak is lost.
 std::vector<MemoryRow::Sample> thinned(const std::vector<MemoryRow::Sample>& samples) {
   if (samples.size() <= kMostSamples) return samples;
   std::vector<MemoryRow::Sample> kept;
@@ -67,7 +67,7 @@ std::string level_shape(const MemoryRow& row, double step_s, double top) {
   const auto y_of = [&](std::int64_t bytes) { return 100 - static_cast<double>(bytes) / top * 100; };
   std::string path = fmt::format("M0,100V{:.1f}", y_of(samples.front().bytes));
   for (const MemoryRow::Sample& sample : samples) path += fmt::format("H{:.1f}V{:.1f}", x_of(sample.time_s), y_of(sample.bytes));
-  // Stretched to the width of the page; it has no text and no outline.
+  // The picture is stretched to the width of the page; it has no text and no outline.
   return fmt::format(
       "<svg width=\"100%\" height=\"{:.0f}\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\"><path class=\"level\" "
       "d=\"{}H1000V100Z\"/></svg>\n",
@@ -104,7 +104,7 @@ struct Segment {
   std::size_t layers = 0;
 };
 
-/// `words` of a layer and its share of the bar.
+/// Draws the bar of a partition. `words`: the words of a layer and its share of the bar.
 template <class Words>
 std::string partition_bar(const std::vector<PlannedLayer>& layers, const std::vector<std::string>& stage_devices, const Words& words) {
   double whole = 0;

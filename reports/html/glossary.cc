@@ -59,7 +59,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
 }
 
-/// "pipeline bubble" of "pipeline bubble (`structural`)", "predicted" of "predicted, simulated".
+/// Returns "pipeline bubble" for "pipeline bubble (`structural`)", "predicted" for "predicted, simulated".
 std::string name_of(const std::string& cell) {
   return trimmed(std::string_view(cell).substr(0, cell.find_first_of("(,")));
 }
@@ -75,7 +75,7 @@ std::vector<Term> terms() {
   return all;
 }
 
-/// Lower-case text of the markup, tags left out.
+/// Returns the text of the markup in lower case, without tags.
 std::string words_of(const std::string& markup) {
   std::string text;
   bool in_tag = false;
@@ -98,7 +98,7 @@ bool uses(const std::string& text, const std::string& name) {
   return false;
 }
 
-/// `code` of Markdown becomes an element.
+/// Returns Markdown as markup; `code` becomes an element.
 std::string with_code(const std::string& markdown) {
   std::string markup;
   const std::vector<std::string> parts = split(markdown, '`');

@@ -5,11 +5,11 @@
 
 namespace mptune::reports {
 
-/// Text of others as the content of an element or of an attribute in double quotes: nothing in it is markup, and what would steer a
-/// terminal is spelled out (printable.h).
+/// Returns text of others as the content of an element or of an attribute in double quotes: nothing in it is markup, and characters that
+/// would steer a terminal are spelled out (printable.h).
 [[nodiscard]] std::string escape_html(const std::string& text);
 
-/// "<td class="number">12 ms</td>": `attributes` and `content` are markup, `attributes` without the blank before it.
+/// Returns "<td class="number">12 ms</td>". `attributes` and `content` are markup, `attributes` without the blank before it.
 [[nodiscard]] std::string element(const std::string& name, const std::string& attributes, const std::string& content);
 
 /// A title and what is under it, reachable by "#id" and listed in the page's contents. "" for no content.
@@ -19,21 +19,21 @@ struct PageSection {
   std::string content;  ///< markup
 };
 
-/// The same of a text to be read: a number and its percent sign stay on one line.
+/// Does what escape_html() does for a text to be read: a number and its percent sign stay on one line.
 [[nodiscard]] std::string prose(const std::string& text);
-/// With a capital and a full stop, whatever clause it is.
+/// Returns the clause with a capital letter and a full stop.
 [[nodiscard]] std::string sentence_of(std::string clause);
 
-/// Paragraphs of clauses, each as a sentence.
+/// Returns paragraphs of clauses, each as a sentence.
 [[nodiscard]] std::string paragraphs(const std::vector<std::string>& clauses);
-/// A list of texts; "" for none.
+/// Returns a list of texts; "" for none.
 [[nodiscard]] std::string list_items(const std::vector<std::string>& texts);
-/// A command or a piece of code, to be copied.
+/// Returns a command or a piece of code, to be copied.
 [[nodiscard]] std::string code_block(const std::string& text);
-/// Content that is folded away until someone opens it; printed in full.
+/// Returns content that is folded away until someone opens it; it is printed in full.
 [[nodiscard]] std::string folded(const std::string& summary, const std::string& content);
 
-/// A cell of a table: text, and what it is sorted by where that is not the text.
+/// A cell of a table: its text, and what it is sorted by where that is not the text.
 struct HtmlCell {
   std::string text;
   std::string sort_by{};
@@ -41,8 +41,8 @@ struct HtmlCell {
   HtmlCell(const char* cell_text) : text(cell_text) {}
 };
 using HtmlRow = std::vector<HtmlCell>;
-/// A table with a row of titles, scrolled sideways where it is too wide. A title that begins with '>' aligns its column to the right, for
-/// numbers. `attributes` are markup of the table: id, classes. "" for no rows.
+/// Returns a table with a row of titles, scrolled sideways where it is too wide. A title that begins with '>' aligns its column to the
+/// right, for numbers. `attributes` are markup of the table: id, classes. "" for no rows.
 [[nodiscard]] std::string html_table(const std::vector<std::string>& titles, const std::vector<HtmlRow>& rows,
                                      const std::string& attributes = "");
 

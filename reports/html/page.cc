@@ -12,7 +12,7 @@
 namespace mptune::reports {
 namespace {
 
-/// Nothing outside of the page may be asked for, whatever a name in it holds.
+/// A page may ask for nothing outside of it, whatever a name in it holds.
 constexpr const char* kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 

@@ -15,7 +15,7 @@ struct PageFigure {
 };
 
 struct Page {
-  std::string title;                ///< of the window
+  std::string title;                ///< title of the window
   std::string subject;              ///< above the answer: "resnet50, batch 32, cpu:0 and cpu:1"
   std::string answer;               ///< one sentence
   std::vector<std::string> lead;    ///< sentences under it
@@ -24,7 +24,7 @@ struct Page {
   std::vector<PageSection> sections;  ///< in order; those without content are left out
 };
 
-/// The page as a file, with the words of the glossary that it uses.
+/// Returns the page as a file, with the words of the glossary that it uses.
 [[nodiscard]] std::string render_page(const Page& page);
 
 }  // namespace mptune::reports

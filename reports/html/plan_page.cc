@@ -48,7 +48,7 @@ std::string memory_table(const PlanFile& file) {
   return file.predicted || file.measured ? html_table({"device", ">predicted peak", ">measured peak"}, rows) : "";
 }
 
-/// How long the drawn step is, and why.
+/// Says how long the drawn step is, and why.
 std::string length_of_drawing(const PlanFile& file) {
   if (file.measured) return " The step is drawn as long as the measured one.";
   if (file.predicted) return " The step is drawn as long as the predicted one.";

@@ -20,7 +20,7 @@ constexpr double kSquareTop = 34;    // with the name of the axis
 constexpr double kSquare = 300;
 constexpr double kBelow = 20;  // labels of the axis
 
-/// Values from the bottom of a plot upwards, in pixels, with lines at round ones. The labels stand on their lines.
+/// Values from the bottom of a plot upwards, in pixels, with lines at round values. The labels stand on their lines.
 class ValueScale {
  public:
   ValueScale(double largest_s, double top, double height) : axis_(time_axis(largest_s)), top_(top), height_(height) {}

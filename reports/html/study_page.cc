@@ -39,7 +39,7 @@ std::string peak_text(const std::vector<std::int64_t>& bytes) {
   return largest(bytes) > 0 ? format_bytes(largest(bytes)) : "-";
 }
 
-/// The device nearest to its cap, by share.
+/// Names the device nearest to its cap, by share.
 std::string memory_detail(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::string text = "largest of the devices";
@@ -215,7 +215,7 @@ std::string environment_content(const StudyReport& report) {
          paragraphs({"The same as data: mptune --json report " + shell_word(study_name(report))});
 }
 
-/// How the numbers of the last series were made.
+/// Says how the numbers of the last series were made.
 std::string method_content(const StudyReport& report) {
   const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::vector<std::string> sentences;

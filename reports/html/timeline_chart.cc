@@ -17,9 +17,9 @@ namespace {
 constexpr std::size_t kMostLanes = 32;
 /// More devices than this get low lanes without labels.
 constexpr std::size_t kMostLabelled = 8;
-/// Of more boxes than this none has a label or a tooltip, and those that are narrower than a pixel are left out: the page stays small.
+/// With more boxes than this, none has a label or a tooltip, and boxes narrower than a pixel are left out, so that the page stays small.
 constexpr std::size_t kMostTold = 1200;
-/// Percent of the chart's width that a character takes, on a narrow chart.
+/// The percentage of the chart's width that a character takes, on a narrow chart.
 constexpr double kCharacter = 1.1;
 constexpr double kPixel = 0.05;
 
@@ -56,7 +56,7 @@ std::string idle_class(const std::string& cause) {
   return "i-" + (cause.empty() ? "wait" : cause);
 }
 
-/// Everything of one drawing; which devices run several stages decides what the labels say.
+/// Everything of one drawing. Labels depend on which devices run several stages.
 class Timeline {
  public:
   Timeline(const TraceReport& report, const Axis& axis, bool told) : report_(report), axis_(axis), told_(told) {

@@ -15,7 +15,7 @@
 namespace mptune::reports {
 namespace {
 
-/// Idle share, its largest cause, and what would help most.
+/// Says the idle share, its largest cause, and what would help most.
 std::string answer_of(const TraceReport& report) {
   if (report.objection) return "No verdict: " + text_of(*report.objection) + ".";
   const auto idle_of = [&](const profiler::NamedCause& cause) {

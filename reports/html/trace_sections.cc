@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// A row per device that idles, with its causes, largest first.
+/// Returns a table with a row per device that idles, with its causes, largest first.
 std::string idle_table(const TraceReport& report) {
   std::vector<HtmlRow> rows;
   for (const DeviceRow& row : report.devices)

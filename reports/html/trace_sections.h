@@ -8,13 +8,13 @@
 
 namespace mptune::reports {
 
-/// Where the step of each device goes: bars, causes, a table.
+/// Shows where the step of each device goes: bars, causes, a table.
 [[nodiscard]] std::string breakdown_content(const TraceReport& report);
-/// What would make the step shorter, or why nothing is said.
+/// Shows what would make the step shorter, or why nothing is said.
 [[nodiscard]] std::string advice_content(const TraceReport& report);
-/// Memory in use, with what the peaks are made of.
+/// Shows memory in use, with what the peaks are made of.
 [[nodiscard]] std::string memory_content(const TraceReport& report);
-/// Critical path, links and clocks.
+/// Shows critical path, links and clocks.
 [[nodiscard]] std::string details_content(const TraceReport& report);
 
 }  // namespace mptune::reports

@@ -28,7 +28,7 @@ double predicted_of(const tuner::Trial& trial) {
   return trial.prediction ? trial.prediction->step_s : 0;
 }
 
-/// Numbers sort by their value, whatever unit they are written in; missing ones come last.
+/// Returns a cell that sorts by the number's value, whatever unit it is written in; missing numbers come last.
 HtmlCell number_cell(const std::string& text, double value) {
   return {text, fmt::format("{:.6g}", value)};
 }

@@ -30,7 +30,7 @@ std::string step_line(const tuner::RecommendedPlan& plan) {
   return "step " + measured + (plan.predicted_step_s > 0 ? "; predicted " + format_seconds(plan.predicted_step_s) : "");
 }
 
-/// What a GPU is called: "NVIDIA H100, 132 SMs". "" for other devices, and where the plan's trace is not known.
+/// Returns what a GPU is called: "NVIDIA H100, 132 SMs"; "" for other devices, and where the plan's trace is not known.
 std::string gpu_name(const std::optional<TraceReport>& trace, const std::string& device) {
   if (!trace || device.find("cuda:") == std::string::npos) return "";
   const auto row = std::ranges::find(trace->devices, device, &DeviceRow::device);
@@ -47,7 +47,7 @@ std::string memory_line(const tuner::RecommendedPlan& plan, const std::optional<
   return "peak memory " + format_bytes(*largest) + ", on " + name + (gpu.empty() ? "" : " (" + gpu + ")");
 }
 
-/// The baseline that the recommended plan is; null where it is none.
+/// Returns the baseline that the recommended plan is; null where it is none.
 const tuner::BaselineResult* own_baseline(const tuner::Recommendation& all) {
   const auto own = std::ranges::find(all.baselines, all.recommended.trial.plan_key,
                                      [](const tuner::BaselineResult& baseline) { return baseline.trial.plan_key; });
@@ -61,7 +61,7 @@ std::string same_plan_line(const tuner::Recommendation& all) {
   return "the same plan as " + own->name + (plain ? ": plain PyTorch does it" : "");
 }
 
-/// Over each of leading_baselines().
+/// Returns the speed-up over each of leading_baselines().
 std::vector<std::string> speedup_lines(const tuner::Recommendation& all) {
   const std::string other = own_baseline(all) == nullptr ? "" : " other";
   std::vector<std::string> lines;
@@ -75,7 +75,7 @@ std::vector<std::string> speedup_lines(const tuner::Recommendation& all) {
   return lines;
 }
 
-/// What is not certain, or what follows where no pipeline is best; "" where neither is so.
+/// Says what is not certain, or what follows where no pipeline is best; "" where neither is the case.
 std::string last_line(const tuner::Recommendation& all) {
   for (const tuner::Warning& warning : all.warnings)
     if (const auto* rival = std::get_if<tuner::Undecided>(&warning)) return "provisional: " + describe(rival->rival) + " may be faster";

@@ -7,20 +7,20 @@
 
 namespace mptune::reports {
 
-/// Steps of a trial that were timed; 0 where it has none.
+/// Returns the number of timed steps of a trial; 0 where it has none.
 [[nodiscard]] std::size_t rounds_of(const tuner::Trial& trial);
 
-/// True if more measuring may change the answer: too few rounds, or finalists that are undecided.
+/// Returns true if more measuring may change the answer: too few rounds, or finalists that are undecided.
 [[nodiscard]] bool is_provisional(const StudyReport& report);
 
-/// True if the study, gone on with, would settle the answer or measure what it left out.
+/// Returns true if going on with the study would settle the answer or measure what it left out.
 [[nodiscard]] bool more_measuring_helps(const StudyReport& report);
 
-/// "Recommendation for resnet50", "Provisional recommendation for resnet50".
+/// Returns "Recommendation for resnet50" or "Provisional recommendation for resnet50".
 [[nodiscard]] std::string answer_title(const StudyReport& report);
 
-/// The answer of a study in at most eight sentences, each number once. It is compared first with the fastest un-pipelined run, which is
-/// what a user has without mptune:
+/// Returns the answer of a study in at most eight sentences, each number once. The plan is compared first with the fastest un-pipelined
+/// run, which is what a user has without mptune:
 ///
 ///     pipeline of 2 stages, 1f1b, 4 micro-batches of 4; cuts 7
 ///     step 301 ms, 95 % [299, 303] ms, 12 measurements; predicted 295 ms
@@ -31,13 +31,13 @@ namespace mptune::reports {
 ///     provisional: 8 interleaved rounds, 10 are wanted
 [[nodiscard]] std::vector<std::string> answer_lines(const StudyReport& report);
 
-/// The recommendation and the first of these comparisons, to be said again where the report ends:
+/// Returns the recommendation and the first of the comparisons of answer_lines(), to be said again where the report ends:
 ///
 ///     provisional: pipeline of 2 stages, 1f1b, 4 micro-batches of 4; cuts 7
 ///     1.12x [1.06, 1.19] FAST over all_cores, the best un-pipelined run
 [[nodiscard]] std::vector<std::string> answer_in_short(const StudyReport& report);
 
-/// True if the last of these lines says what the warning says.
+/// Returns true if the last line of answer_lines() says what the warning says.
 [[nodiscard]] bool answer_tells(const tuner::Recommendation& all, const tuner::Warning& warning);
 
 }  // namespace mptune::reports

@@ -19,7 +19,7 @@ struct Part {
   double DeviceRow::*seconds;
 };
 
-/// In the order they are drawn.
+/// The parts in the order in which they are drawn.
 constexpr std::array<Part, 4> kParts = {{{"compute", "█", "#", Color::green, &DeviceRow::compute_s},
                                          {"overlap", "▓", "%", Color::cyan, &DeviceRow::overlap_s},
                                          {"copy", "▒", "=", Color::blue, &DeviceRow::copy_s},
@@ -48,7 +48,7 @@ std::string legend(const TextStyle& style) {
   return text;
 }
 
-/// The whole name, on as many lines as it needs.
+/// Returns the whole name, on as many lines as it needs.
 std::string name_in_lines(const std::string& name, const TextStyle& style) {
   std::string rest = printable(name), text;
   for (std::string line; display_width(rest) > style.width; rest.erase(0, line.size())) {

@@ -23,7 +23,7 @@ std::vector<Cell> row_of(const tuner::CheckPart& part) {
   return {part.name, verdict, part.compared + ": " + agreement_of(part)};
 }
 
-/// What is not finite is null.
+/// Returns null for a value that is not finite.
 planner::Json number_json(double value) {
   return std::isfinite(value) ? planner::Json(value) : planner::Json();
 }

@@ -8,10 +8,11 @@
 
 namespace mptune::reports {
 
-/// What a check found: per comparison how many tensors agree and how far, then the verdict; for a difference where and what to do.
+/// Renders what a check found: per comparison how many tensors agree and how closely, then the verdict; for a difference, where it is and
+/// what to do.
 [[nodiscard]] std::string render_check(const tuner::CheckResult& result, const std::string& model, const TextStyle& style);
 
-/// Everything of `check` but its schema: `agrees`, `first_difference` (null: none), `samples`, `microbatch_sizes`, `parts[]`.
+/// Returns everything of `check` but its schema: `agrees`, `first_difference` (null: none), `samples`, `microbatch_sizes`, `parts[]`.
 [[nodiscard]] planner::Json check_json(const tuner::CheckResult& result);
 
 }  // namespace mptune::reports

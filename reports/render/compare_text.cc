@@ -32,7 +32,7 @@ std::string headline(const Comparison& comparison, const TextStyle& style) {
   return verdict + ratio_text(comparison) + "\n" + hanging("  ", reason_text(comparison), style);
 }
 
-/// What is not alike, before any number is read.
+/// Says what is not alike, before any number is read.
 std::string unlike_text(const Comparison& comparison, const TextStyle& style) {
   std::vector<std::string> lines;
   for (const Unlike& thing : comparison.unlike) lines.push_back(text_of(thing));

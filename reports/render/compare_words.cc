@@ -12,12 +12,12 @@
 namespace mptune::reports {
 namespace {
 
-/// Less than this share of the step would be printed as 0.0 %.
+/// A part less than this share of the step would be printed as 0.0 %.
 constexpr double kLeastShown = 0.0005;
-/// More medians than these are told by the least and the largest.
+/// Where there are more medians, only the least and the largest are shown.
 constexpr std::size_t kMostMedians = 8;
 
-/// "1.343", "0.0474", "177.5": enough digits for the distance from 1.
+/// Returns a ratio with enough digits for its distance from 1: "1.343", "0.0474", "177.5".
 std::string times(double ratio) {
   return ratio < 0.1 ? fmt::format("{:.3g}", ratio) : fmt::format("{:.{}f}", ratio, ratio < 10 ? 3 : ratio < 100 ? 2 : 1);
 }

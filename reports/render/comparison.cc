@@ -42,7 +42,7 @@ std::string without_end_blanks(std::string line) {
   return line;
 }
 
-/// The numbers of a row behind its name, for a terminal that is too narrow for columns.
+/// Returns the numbers of a row after its name, for a terminal that is too narrow for columns.
 std::string numbers_in_words(const Texts& texts) {
   std::string text = "step " + texts.step + (texts.interval == "-" ? "" : ", 95 % " + texts.interval);
   if (!texts.speedup.empty()) text += ", " + texts.speedup;

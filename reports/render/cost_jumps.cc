@@ -16,7 +16,7 @@ namespace {
 
 using profiler::CostJump;
 
-/// Null: not measured.
+/// Returns the operator that takes most time in the layer of a jump; null where it was not measured.
 const LayerOperator* operator_at(const Profile& profile, const CostJump& jump, int samples) {
   const auto found = std::ranges::find_if(profile.operators, [&](const LayerOperator& o) {
     return o.device_class == jump.device_class && o.layer == jump.layer && o.samples == samples;

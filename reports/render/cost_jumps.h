@@ -8,7 +8,7 @@
 
 namespace mptune::reports {
 
-/// Layers whose cost per sample jumps between micro-batch sizes; "" without any.
+/// Lists layers whose cost per sample jumps between micro-batch sizes; "" without any.
 ///
 ///     Layers of 1 ms or more that take over 1.5 times as long per sample as at the next larger size, 1 % of the step or more:
 ///     layer  name      samples  against  per sample  of the step  devices

@@ -17,7 +17,7 @@ constexpr int kLabel = 9;
 struct Scale {
   double low = 0;
   double high = 1;
-  /// Row of a value, the highest in row 0.
+  /// Returns the row of a value; the highest value is in row 0.
   [[nodiscard]] int row(double value) const {
     const double share = (value - low) / (high - low);
     return std::clamp(static_cast<int>(std::lround((1 - share) * (kRows - 1))), 0, kRows - 1);
@@ -44,7 +44,7 @@ Scale scale_of(const std::vector<CurvePoint>& curve) {
   return {std::max(0.0, *low - margin), *high + margin};
 }
 
-/// The dotted line through the predictions, drawn first so that points lie above it.
+/// Draws the dotted line through the predictions; it is drawn first so that points lie above it.
 void draw_prediction(Canvas& canvas, const std::vector<CurvePoint>& curve, const std::vector<int>& columns, const Scale& scale,
                      const TextStyle& style) {
   std::optional<std::size_t> before;

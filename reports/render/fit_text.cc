@@ -28,7 +28,7 @@ std::string devices_text(const planner::FitAnswer& answer) {
   return text + ")";
 }
 
-/// What would help where nothing on these devices does.
+/// Says what would help where nothing on these devices does.
 std::string beyond_text(const planner::FitAnswer& answer) {
   const planner::Excess& nearest = answer.nearest;
   std::string text = answer.complete         ? "nothing on these devices fits"

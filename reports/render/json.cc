@@ -264,7 +264,7 @@ planner::Json to_json_object(const MemoryRow& row) {
   return json;
 }
 
-/// What the trials taught the simulator; null for too few.
+/// Returns what the trials taught the simulator; null for too few trials.
 planner::Json refit_json(const std::optional<tuner::Refit>& refit) {
   if (!refit) return nullptr;
   return {{"trials", refit->trials},           {"error_before", refit->error_before}, {"error_after", refit->error_after},

@@ -11,14 +11,14 @@ namespace mptune::reports {
 /// A row of the table of kinds, in words.
 struct KindCells {
   std::string kind, step, interval, speedup, peak, verdict;
-  std::string detail;  ///< what the plan is and each device's peak; or why there is none
+  std::string detail;  ///< what the plan is and each device's peak; or why there is no plan
   bool best = false;
 };
 [[nodiscard]] std::vector<KindCells> kind_cells(const tuner::KindComparison& kinds);
-/// "; cuts 4,9": the first layers of the later stages; "" for one stage.
+/// Returns the first layers of the later stages: "; cuts 4,9"; "" for one stage.
 [[nodiscard]] std::string cuts_text(const Plan& plan);
 
-/// Which kind of parallelism is best: a row per kind, what it is under each, then the advice. "" without rows.
+/// Renders which kind of parallelism is best: a row per kind with its plan under it, then the advice. "" without rows.
 ///
 ///     kind              step            95 %  speed-up      peak  verdict
 ///     -------------  -------  --------------  --------  --------  -----------

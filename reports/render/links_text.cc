@@ -12,7 +12,7 @@
 namespace mptune::reports {
 namespace {
 
-/// So many are listed without -v: those of four devices.
+/// This many links are listed without -v: those of four devices.
 constexpr std::size_t kFewLinks = 12;
 
 /// A link, or copies between a device and host memory.
@@ -43,7 +43,7 @@ std::vector<LinkLine> host_copies_of(const Profile& profile) {
   return lines;
 }
 
-/// "8 GB/s to 10 GB/s", or "10 GB/s" where all are equal.
+/// Returns "8 GB/s to 10 GB/s", or "10 GB/s" where all are equal.
 std::string range_text(const std::vector<LinkLine>& lines, double LinkLine::*value, std::string (*text)(double)) {
   const auto [least, most] = std::ranges::minmax(lines, {}, value);
   const std::string low = text(least.*value), high = text(most.*value);

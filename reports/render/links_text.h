@@ -7,8 +7,8 @@
 
 namespace mptune::reports {
 
-/// The links of a profile, then the copies between its devices and host memory that were measured, a line each. Of more than those of four
-/// devices Listing::few gives their number and range.
+/// Lists the links of a profile, then the copies between its devices and host memory that were measured, a line each. Where there are more
+/// links than four devices have, Listing::few gives their number and range.
 ///
 ///     link cpu:0 to cpu:1: 9.80 GB/s, latency 12.0 us
 ///     65280 links: 8.00 GB/s to 10.0 GB/s, latency 10.0 us; -v lists them

@@ -113,7 +113,7 @@ std::string answer_of(const StudyReport& report) {
   return text;
 }
 
-/// What else follows from the measurements, and why the plan is recommended.
+/// Says what else follows from the measurements, and why the plan is recommended.
 std::string reasons_of(const StudyReport& report) {
   std::vector<std::string> lines = texts_of(report.recommendation.advice);
   for (const std::string& reason : texts_of(report.recommendation.recommended.reasons)) lines.push_back("why: " + reason);

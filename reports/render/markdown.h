@@ -10,12 +10,12 @@ namespace mptune::reports {
 
 // Markdown documents are handed on: they name files as shared_files.h says.
 
-/// A study as one document: tables as GitHub writes them, timelines in code blocks.
+/// Renders a study as one document: tables as GitHub writes them, timelines in code blocks.
 [[nodiscard]] std::string render_study_markdown(const StudyReport& report, Listing failed = Listing::few);
-/// The same of a trace.
+/// Renders a trace in the same way.
 [[nodiscard]] std::string render_trace_markdown(const TraceReport& report);
 
-/// A plan file. `name` of the file.
+/// Renders a plan file. `name`: the file's name.
 [[nodiscard]] std::string render_plan_markdown(const PlanFile& file, const std::string& name);
 
 }  // namespace mptune::reports

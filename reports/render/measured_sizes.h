@@ -8,11 +8,11 @@
 
 namespace mptune::reports {
 
-/// "costs of larger micro-batches than were measured are extrapolated: cpu/1 from 1, 2 and 4 samples, cpu/2 in channels_last from 1 and 2
-/// samples"; "" where none are.
+/// Returns "costs of larger micro-batches than were measured are extrapolated: cpu/1 from 1, 2 and 4 samples, cpu/2 in channels_last from 1
+/// and 2 samples"; "" where none are extrapolated.
 [[nodiscard]] std::string extrapolated_text(const std::vector<profiler::ClassSizes>& classes);
 
-/// An object for each class.
+/// Returns an object for each class.
 [[nodiscard]] planner::Json measured_sizes_json(const std::vector<profiler::ClassSizes>& classes);
 
 }  // namespace mptune::reports

@@ -12,7 +12,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kDrawnRows = 3;
-/// With more devices, each is one line.
+/// With more devices than this, each is one line.
 constexpr std::size_t kMostTall = 8;
 /// A cap further above the peak than this is not drawn: the picture would be flat.
 constexpr double kFarAbove = 2.5;
@@ -27,7 +27,7 @@ bool is_over(const MemoryRow& row) {
   return row.cap_bytes > 0 && row.peak_bytes > row.cap_bytes;
 }
 
-/// A column shows the most memory in use in its time; between samples the last sample holds.
+/// Returns the level of each column: the most memory in use in its time; between samples the last sample holds.
 std::vector<std::int64_t> levels_of(const MemoryRow& row, double step_s, int columns) {
   std::vector<std::int64_t> levels(as_index(std::max(1, columns)), 0);
   std::size_t from = 0;
@@ -56,14 +56,14 @@ class LevelPicture {
     for (std::size_t i = 0; i < levels.size(); ++i) draw(static_cast<int>(i), levels[i], row.cap_bytes > 0 && levels[i] > row.cap_bytes);
   }
 
-  /// Row in which the cap's line is, -1: not drawn.
+  /// Returns the row of the cap's line, -1 where it is not drawn.
   [[nodiscard]] int cap_row() const { return cap_row_; }
   [[nodiscard]] std::string row(int row) const { return canvas_.row(row, style_); }
 
  private:
   [[nodiscard]] int eighths(std::int64_t bytes) const { return static_cast<int>((bytes * 8 * rows_ + top_ - 1) / top_); }
 
-  /// What is over the cap has another shade from the cap's row on.
+  /// Draws a column. Memory over the cap has another shade from the cap's row on.
   void draw(int column, std::int64_t level, bool over) {
     static constexpr std::array kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static constexpr std::array kAscii = {" ", ".", ".", ":", "-", "=", "+", "*", "#"};
@@ -112,7 +112,7 @@ std::string parts_text(const PeakContents& all) {
   return join(texts, ", ");
 }
 
-/// The picture under the name of its device, with the cap at its right.
+/// Renders the picture under the name of its device, with the cap at its right.
 std::string picture_text(const MemoryRow& row, const std::string& name, double step_s, int rows, int margin, const TextStyle& style) {
   const LevelPicture picture(row, step_s, rows, style.width - display_width(name) - margin, style);
   std::string text;

@@ -55,7 +55,7 @@ class PartitionBar {
     for (std::size_t i = 0; i < segments_.size(); ++i) label(segments_[i], texts[i]);
   }
 
-  /// Of the times in the last row.
+  /// Returns the unit of the times in the last row.
   [[nodiscard]] const std::string& unit() const { return unit_; }
 
   [[nodiscard]] std::string row(int row) const { return canvas_.row(row, style_); }
@@ -94,7 +94,7 @@ class PartitionBar {
   int columns_;
   Canvas canvas_;
   double whole_s_ = 0;
-  int next_ = 0;  // first column that is free
+  int next_ = 0;  // the first free column
   std::vector<Segment> segments_;
   std::string unit_;
 };

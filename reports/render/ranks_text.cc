@@ -24,7 +24,7 @@ double seconds_of(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// "+5.12 ms, drift +12.3 ppm".
+// Returns "+5.12 ms, drift +12.3 ppm".
 std::string clock_text(const MergedRank& rank) {
   const AlignedClock& clock = rank.clock;
   const double offset = seconds_of(rank.clock_offset);

@@ -16,7 +16,7 @@
 namespace mptune::reports {
 namespace {
 
-// Less than this is printed as 0 %.
+// A difference less than this is printed as 0 %.
 constexpr double kEqual = 0.005;
 constexpr double kAsLong = 0.02;
 
@@ -122,7 +122,7 @@ struct AdviceWords {
   }
 };
 
-/// What to do about a plan that failed.
+/// Says what to do about a plan that failed.
 struct RemedyOfFailure {
   std::string operator()(const tuner::OutOfMemory&) const { return "raise --memory or lower --batch"; }
   std::string operator()(const tuner::TimedOut&) const { return "train with it (run) to see where it hangs"; }
@@ -257,7 +257,7 @@ struct KindWords {
   }
 
  private:
-  /// No more than what follows in the sentence allows.
+  /// Claims no more than what follows in the sentence allows.
   static std::string place(const tuner::FastestKind& fact) {
     if (!fact.unknown.empty()) return " had the shortest steps";
     if (!fact.alike.empty()) return fact.all_measured ? " is among the fastest here" : " is among the fastest kinds that were measured";

@@ -7,16 +7,16 @@
 
 namespace mptune::reports {
 
-/// Words of what a recommendation says, one clause or sentence each, without a full stop.
-/// "fastest of 9 plans benchmarked interleaved".
+/// The functions put into words what a recommendation says, in one clause or sentence each, without a full stop: "fastest of 9 plans
+/// benchmarked interleaved".
 [[nodiscard]] std::string text_of(const tuner::Reason& reason);
-/// "data parallel is fastest here; the best pipeline (...) is 8 % slower and needs 45 % less memory per device".
+/// Returns "data parallel is fastest here; the best pipeline (...) is 8 % slower and needs 45 % less memory per device".
 [[nodiscard]] std::string text_of(const tuner::PlanAdvice& advice);
-/// "only 8 interleaved rounds, 10 are wanted: give a larger --budget".
+/// Returns "only 8 interleaved rounds, 10 are wanted: give a larger --budget".
 [[nodiscard]] std::string text_of(const tuner::Warning& warning);
-/// "needs at least 3 devices; 2 available"; "" where the kind was measured.
+/// Returns "needs at least 3 devices; 2 available"; "" where the kind was measured.
 [[nodiscard]] std::string text_of(const tuner::WhyNot& reason);
-/// "pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower".
+/// Returns "pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower".
 [[nodiscard]] std::string text_of(const tuner::KindAdvice& advice);
 
 template <class Fact>

@@ -35,7 +35,7 @@ std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes)
   return join(parts, ", ");
 }
 
-/// A sentence of an item that may take several lines.
+/// Renders an item that may take several lines.
 std::string item(const std::string& text, const TextStyle& style) {
   return hanging("", text, style);
 }
@@ -45,7 +45,7 @@ std::string plan_beside(const std::string& name, const tuner::RecommendedPlan& p
          format_measured(plan.step_s, plan.step_ci95_s, rounds_of(plan.trial)) + "; peak " + peaks_text(plan.trial.plan, plan.peak_bytes);
 }
 
-/// Why the plan is recommended, and the best plans of another sort.
+/// Says why the plan is recommended, and names the best plans of other sorts.
 std::string reasons(const StudyReport& report, const TextStyle& style) {
   const tuner::Recommendation& all = report.recommendation;
   std::string text = item("peak memory of each device: " + peaks_text(all.recommended.trial.plan, all.recommended.peak_bytes), style);
@@ -63,7 +63,7 @@ std::string reasons(const StudyReport& report, const TextStyle& style) {
   return text;
 }
 
-/// Commands stand alone on their lines, never wrapped, so that they can be pasted.
+/// Renders the commands, each alone on its line and never wrapped, so that they can be pasted.
 std::string commands(const StudyReport& report, const TextStyle& style) {
   std::string text;
   if (!report.run_command.empty())
@@ -98,7 +98,7 @@ std::string comparison(const tuner::Recommendation& all, const TextStyle& style)
   return render_comparison(rows, style);
 }
 
-// Over 110 %.
+// Explains a share over 110 %.
 std::string unfair(LimitShare::Yardstick yardstick) {
   const std::string why = yardstick == LimitShare::Yardstick::larger_devices ? "the others have more cores"
                                                                              : "its caches, memory or threads hold the whole batch back";
@@ -123,7 +123,7 @@ std::string limits(const StudyReport& report, const TextStyle& style) {
   return text;
 }
 
-/// Failed plans by cause, and of each cause a command that shows how its first plan fails.
+/// Renders failed plans by cause, and for each cause a command that shows how its first plan fails.
 std::string what_failed(const StudyReport& report, Listing listing, const TextStyle& style) {
   const tuner::Unmeasured& unmeasured = report.recommendation.unmeasured;
   std::string text;
@@ -139,7 +139,7 @@ std::string what_failed(const StudyReport& report, Listing listing, const TextSt
   return text.empty() ? "" : text + "\n";
 }
 
-/// One step is long: it is shown when asked for.
+/// Renders the traces when asked for, since one step is long.
 std::string traces(const StudyReport& report, Listing listing, const TextStyle& style) {
   if (!report.trace && !report.pipeline_trace) return "";
   if (listing == Listing::few)
@@ -152,7 +152,7 @@ std::string traces(const StudyReport& report, Listing listing, const TextStyle& 
   return text;
 }
 
-/// What is read last stays on the screen.
+/// Repeats the answer at the end, because the last lines stay on the screen.
 std::string answer_again(const StudyReport& report, const TextStyle& style) {
   std::string text;
   for (const std::string& line : answer_in_short(report)) text += item(line, style);

@@ -9,7 +9,7 @@
 namespace mptune::reports {
 namespace {
 
-// Less than this would be printed as 0.0 %.
+// A share less than this would be printed as 0.0 %.
 constexpr double kSameShare = 0.0005;
 
 std::string slower_or_faster(double time_ratio) {
@@ -21,7 +21,7 @@ std::string slower_by_bound(double time_ratio) {
   return "at least " + compared_time(time_ratio, 1) + " by its lower bound";
 }
 
-/// "bn1", "bn1 and 3 more layers".
+/// Returns "bn1", or "bn1 and 3 more layers".
 std::string first_and_others(const std::vector<std::string>& layers) {
   const std::size_t others = layers.size() - 1;
   if (others == 0) return layers.front();

@@ -23,13 +23,13 @@ double factor_of(const SlowKernel& kernel) {
   return kernel.replaced_seconds > 0 ? kernel.seconds / kernel.replaced_seconds : 1;
 }
 
-/// "cpu/2, contiguous, 1 thread".
+/// Returns "cpu/2, contiguous, 1 thread".
 std::string conditions_of(const DeviceClass& measured) {
   const int threads = measured.variant.threads;
   return measured.name + ", " + name_of(measured.variant.memory_format) + (threads == 0 ? "" : ", " + counted(threads, "thread"));
 }
 
-/// Rows by layer, the whole model last; columns by micro-batch size.
+/// Renders a table with rows by layer, the whole model last, and columns by micro-batch size.
 std::string table_of(const Profile& profile, const std::vector<SlowKernel>& kernels, const TextStyle& style) {
   std::set<int> sizes;
   std::map<int, std::map<int, double>> layers;

@@ -8,8 +8,8 @@
 
 namespace mptune::reports {
 
-/// What replacing slow kernels is worth, for each class of devices and memory format that was measured so; "" for none. Below 1 replacing
-/// them does not pay.
+/// Says what replacing slow kernels is worth, for each class of devices and memory format that was measured with them replaced; "" for
+/// none. Where the number is below 1, replacing them does not pay.
 ///
 ///     How many times as long forward and backward take with LibTorch's slow kernels as with oneDNN's, on cpu/1, contiguous:
 ///     layer  name        2 samples  4 samples  8 samples

@@ -7,10 +7,10 @@
 
 namespace mptune::reports {
 
-/// "rank:3, step 18: forward of micro-batch 10, stage 3 took 341 ms, usually 60.8 ms: costs 242 ms, 6.9 % of the step".
+/// Describes a stall: "rank:3, step 18: forward of micro-batch 10, stage 3 took 341 ms, usually 60.8 ms: costs 242 ms, 6.9 % of the step".
 [[nodiscard]] std::string text_of(const StallRow& stall);
 
-/// Stalls, dearest first, and the rule that finds them; those beyond the first 30 are counted. "" without stalls.
+/// Lists stalls, dearest first, and the rule that finds them; those beyond the first 30 are counted. "" without stalls.
 ///
 ///     device  step    costs  of the step  stall
 ///     rank:2    16   241 ms        7.5 %  forward of micro-batch 10, stage 2 took 341 ms, usually 60.8 ms

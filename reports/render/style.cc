@@ -35,7 +35,7 @@ const char* code_of(Color color) {
   return "";
 }
 
-/// What begins each sequence that is made under the style.
+/// Returns what begins each escape sequence that is made under the style.
 std::string escape_of(const TextStyle& style) {
   return "\x1b" + (style.mark == 0 ? "" : std::to_string(style.mark));
 }
@@ -47,7 +47,7 @@ bool is_unit(std::string word) {
   return std::ranges::find(kUnits, word) != kUnits.end();
 }
 
-/// End of the next piece of text that stays on one line: a word, or a number with its unit.
+/// Returns the end of the next piece of text that stays on one line: a word, or a number with its unit.
 std::size_t end_of_piece(const std::string& text, std::size_t begin) {
   const std::size_t end = std::min(text.find(' ', begin), text.size());
   const bool number = end > begin && (text[end - 1] == ']' || std::isdigit(static_cast<unsigned char>(text[end - 1])) != 0);

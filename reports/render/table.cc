@@ -15,7 +15,7 @@ int whole_width(const std::vector<int>& widths) {
   return whole;
 }
 
-/// Takes from the widest texts until all columns fit, or none can be narrower.
+/// Takes width from the widest texts until all columns fit, or none can be narrower.
 void narrow(const std::vector<Column>& columns, int width, std::vector<int>& widths) {
   while (whole_width(widths) > width) {
     std::size_t widest = columns.size();
@@ -51,7 +51,7 @@ void trim_right(std::string& line) {
   while (!line.empty() && line.back() == ' ') line.pop_back();
 }
 
-/// No piece is wider than `columns`: words that are, are broken.
+/// Returns pieces of the text that are at most `columns` wide; longer words are broken.
 std::vector<std::string> broken(const std::string& text, int columns) {
   std::vector<std::string> pieces;
   for (std::string line : wrap(text, columns)) {
@@ -88,7 +88,7 @@ std::string row_text(const std::vector<Cell>& row, const std::vector<Column>& co
   return text;
 }
 
-/// "step 301 ms, peak 381 MiB, modules conv1": the first text stands without its title.
+/// Returns a row as a line, with the first text without its title: "step 301 ms, peak 381 MiB, modules conv1".
 std::string row_as_line(const std::vector<Column>& columns, const std::vector<Cell>& row, const TextStyle& style) {
   std::string line;
   for (std::size_t i = 0; i < row.size(); ++i) {

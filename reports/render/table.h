@@ -13,7 +13,7 @@ struct Column {
   bool right = false;  ///< numbers
 };
 
-/// A text in one colour, made printable: names of layers and kernels are texts of others.
+/// A text in one colour, made printable, because names of layers and kernels are texts of others.
 struct Cell {
   std::string text;
   Color color = Color::none;
@@ -21,9 +21,9 @@ struct Cell {
   Cell(const char* cell_text) : text(cell_text) {}
 };
 
-/// Columns two blanks apart, a rule under the titles. Where they are wider than the terminal, the last column is wrapped, then the other
-/// texts, the widest first; words that are wider than their column are broken, numbers never are. Where even that is too wide, each row is
-/// a line of its texts behind their titles.
+/// Renders columns two blanks apart, with a rule under the titles. Where they are wider than the terminal, the last column is wrapped, then
+/// the other texts, the widest first; words that are wider than their column are broken, numbers never are. Where even that is too wide,
+/// each row is a line of its texts after their titles.
 ///
 ///     model     layers  parameters
 ///     --------  ------  ----------
@@ -31,7 +31,7 @@ struct Cell {
 [[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
                                        const TextStyle& style);
 
-/// The same with a note under each row, wrapped to the width behind two blanks; as many notes as rows, "" for none.
+/// Does the same with a note under each row, wrapped to the width after two blanks; there are as many notes as rows, "" for none.
 [[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
                                        const std::vector<std::string>& notes, const TextStyle& style);
 

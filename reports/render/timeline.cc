@@ -12,7 +12,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kMostPanels = 4;
-/// Most rows of devices over all panels, about one or two screens.
+/// The most rows of devices over all panels, about one or two screens.
 constexpr int kMostBands = 12;
 /// More devices than this are drawn as a line each, not as boxes.
 constexpr std::size_t kMostBoxed = 8;
@@ -39,7 +39,7 @@ const BoxGlyphs& glyphs_for(EventKind kind, const TextStyle& style) {
   return style.unicode ? kLight : kLightAscii;
 }
 
-/// A device that is drawn as one line: shades alternate between neighbouring micro-batches.
+/// Returns the glyph of a device that is drawn as one line: shades alternate between neighbouring micro-batches.
 const char* block_for(EventKind kind, bool odd, const TextStyle& style) {
   const auto pick = [&](const char* even_block, const char* odd_block, const char* even_letter, const char* odd_letter) {
     return style.unicode ? (odd ? odd_block : even_block) : odd ? odd_letter : even_letter;
@@ -63,7 +63,7 @@ Color color_for(EventKind kind) {
   return kind == EventKind::forward ? Color::cyan : is_backward(kind) ? Color::magenta : Color::yellow;
 }
 
-/// Devices that run several stages: their boxes are labelled stage.micro-batch.
+/// Returns the devices that run several stages: their boxes are labelled stage.micro-batch.
 std::set<int> devices_with_stages(const TraceReport& report) {
   std::map<int, std::set<int>> stages;
   for (const TimelineBox& box : report.timeline) stages[box.device].insert(box.stage);
@@ -86,7 +86,7 @@ std::string label_of(const TimelineBox& box, bool with_stage) {
   return with_stage ? fmt::format("{}.{}", box.stage, box.microbatch) : std::to_string(box.microbatch);
 }
 
-/// Part of the step that one panel shows.
+/// The part of the step that one panel shows.
 struct Panel {
   double start_s = 0;
   double end_s = 0;
@@ -123,7 +123,7 @@ std::size_t drawn_devices(const TraceReport& report) {
   return std::min(report.devices.size(), kMostLines);
 }
 
-/// A device's part of a panel: three rows of boxes, or a line.
+/// Draws a device's part of a panel: three rows of boxes, or a line.
 Canvas draw_device(const TraceReport& report, int device, const Panel& panel, bool with_stage, const TextStyle& style) {
   const bool line = as_lines(report);
   Canvas canvas(line ? 1 : 3, panel.columns + 1);
@@ -173,7 +173,7 @@ std::string in_lines(const std::vector<std::string>& parts, int columns) {
   return text + "\n";
 }
 
-/// The legend of what is drawn.
+/// Returns the legend of what is drawn.
 std::string legend(const TraceReport& report, const TextStyle& style) {
   const auto has = [&](EventKind kind) {
     return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.kind == kind; });
@@ -199,7 +199,7 @@ std::string legend(const TraceReport& report, const TextStyle& style) {
   return in_lines(parts, style.width);
 }
 
-/// The least number of panels in which a box of median width has room for its label, within the limits above.
+/// Returns the least number of panels in which a box of median width has room for its label, within the limits above.
 int panels_for(const TraceReport& report, int columns) {
   std::vector<double> widths;
   std::size_t digits = 1;

@@ -25,7 +25,7 @@ bool any_recomputes(const TopologyReport& report) {
   return std::ranges::any_of(report.stages, [](const PaperStage& stage) { return stage.recomputed > 0; });
 }
 
-// Devices come last: that column is wrapped.
+// Devices come last, because the last column is wrapped.
 std::vector<Cell> stage_row(const TopologyReport& report, std::size_t s) {
   const PaperStage& stage = report.stages[s];
   const int layers = stage.last_layer - stage.first_layer;

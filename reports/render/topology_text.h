@@ -8,7 +8,7 @@
 
 namespace mptune::reports {
 
-/// The plan, its step and bound, its stages, what the sum of the largest stage's gradients costs, notes.
+/// Renders the plan, its step and bound, its stages, what the sum of the largest stage's gradients costs, and notes.
 ///
 ///     predicted step 778 ms; lower bound of plans of equal replicas and equal micro-batches, 1f1b or gpipe 776 ms (gap 0.3 %)
 ///     512 of 512 devices used, busy 50.2 % of the step
@@ -20,7 +20,7 @@ namespace mptune::reports {
 ///     gradients of stage 0, 336 MiB over 32 replicas on 4 hosts: ring 27.9 ms, tree 23.3 ms (used), hierarchical 23.3 ms
 [[nodiscard]] std::string render_topology_report(const TopologyReport& report, const TextStyle& style);
 
-/// The key `topology` of results: hosts, devices, and the sum of the largest stage's gradients, null without replicas.
+/// Returns the key `topology` of results: hosts, devices, and the sum of the largest stage's gradients, null without replicas.
 [[nodiscard]] planner::Json topology_json(const TopologyReport& report);
 
 }  // namespace mptune::reports

@@ -14,16 +14,16 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::size_t kMostPathRows = 12;
-/// Less than this share of the step would be printed as 0.0 %.
+/// A part less than this share of the step would be printed as 0.0 %.
 constexpr double kLeastShare = 0.0005;
-/// Causes of idle with less than this share of the step get no advice.
+/// Causes of idle time with less than this share of the step get no advice.
 constexpr double kWorthAWord = 0.01;
 
 double share_of(const DeviceRow& row, const profiler::NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
 }
 
-/// Mean over all devices.
+/// Returns the mean share over all devices.
 double share_of_all(const TraceReport& report, const profiler::NamedCause& cause) {
   double idle_s = 0, window_s = 0;
   for (const DeviceRow& row : report.devices) {
@@ -33,7 +33,7 @@ double share_of_all(const TraceReport& report, const profiler::NamedCause& cause
   return window_s > 0 ? idle_s / window_s : 0;
 }
 
-/// Causes of idle, those of most time first.
+/// Returns the causes of idle time, those of most time first.
 std::vector<profiler::NamedCause> by_size(const TraceReport& report) {
   std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
   std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return share_of_all(report, cause); });
@@ -94,7 +94,7 @@ std::string clock_words(const TraceReport& report) {
                                   : "no work began before its input was there";
 }
 
-/// "" without graphs that are recorded as a whole.
+/// Returns a sentence on CUDA graphs that are recorded as a whole; "" without any.
 std::string graph_words(const TraceReport& report) {
   if (report.whole_graphs == 0) return "";
   return fmt::format(
@@ -103,7 +103,7 @@ std::string graph_words(const TraceReport& report) {
       format_percent(report.whole_graphs_share), report.whole_graphs);
 }
 
-/// "" without collectives of one rank's file.
+/// Returns a sentence on collectives in the file of one rank; "" without any.
 std::string lone_words(const TraceReport& report) {
   if (report.lone_collectives == 0) return "";
   return fmt::format(

@@ -20,8 +20,7 @@ Kernel kernel(int i) {
           .block = {128 << i % 3, 1, 1},
           .registers_per_thread = 32 + i % 200,
           .static_shared_bytes = 1024 * (i % 5),
-          .dynamic_shared_bytes = 40000 * (i % 4),
-          .grid_id = i};
+          .dynamic_shared_bytes = 40000 * (i % 4)};
 }
 
 // Kernels of training steps on two GPUs as in a recording: with details, 300 names, a tag per 50 kernels, and optionally launches.

@@ -3,12 +3,14 @@
 
 MPTUNE_FAKE_PLANS says which plans of a series fail, by the names of baselines or "candidate": {"default_pipeline": "crash",
 "candidate": {"type": "non_finite"}}, with one of ENDS or an outcome. MPTUNE_FAKE_FINAL says the same of series with several plans.
-MPTUNE_FAKE_SERIES_S is how long each series takes to start [s]. MPTUNE_FAKE_TABLE seeds a table of step times: the same plan and round
+MPTUNE_FAKE_ODD is a seed: one message is another one that is valid JSON. MPTUNE_FAKE_SERIES_S is how long each series takes to start [s]. MPTUNE_FAKE_TABLE seeds a table of step times: the same plan and round
 have the same time in every worker. MPTUNE_FAKE_LOG is a file that gets a line with each request's type and the names of its plans.
 """
 import hashlib
+import itertools
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -34,8 +36,25 @@ def with_suffix(value, key=""):
     return value + SUFFIX if isinstance(value, str) and value and key in TEXTS else value
 
 
+def odd_messages(seed):
+    """Changes one of the messages, given one after the other."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "commands"))
+    from mutation import change_json
+    chance = random.Random(seed)
+    odd = chance.choice([0, 1, 1, 1, 2, 2, 3, 4, 5, 8, 13, 21])
+    line = yield
+    for number in itertools.count():
+        line = yield change_json(chance, line) if number == odd else line
+
+
+said = odd_messages(os.environ["MPTUNE_FAKE_ODD"]) if "MPTUNE_FAKE_ODD" in os.environ else None
+if said:
+    next(said)
+
+
 def say(kind, **fields):
-    os.write(reply_fd, (json.dumps({"type": kind, **with_suffix(fields)}) + "\n").encode())
+    line = json.dumps({"type": kind, **with_suffix(fields)}).encode()
+    os.write(reply_fd, (said.send(line) if said else line) + b"\n")
 
 
 def fail(what, where, remedy, exit_code, outcome=None):

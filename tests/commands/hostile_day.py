@@ -26,6 +26,7 @@ PLUGIN = os.path.join(os.environ["MPTUNE_PLUGINS"], "libhostile_plugin.so")
 MODEL = "mlp:layers=4,width=32"
 CORES = sorted(os.sched_getaffinity(0))[:2]
 DEVICES = ",".join(f"cpu:{core}" for core in CORES)
+OVER_RANKS = ["--devices", ",".join(f"{rank}@cpu:{core}" for rank, core in enumerate(CORES)), "--ranks", str(len(CORES))]
 BUDGET_S = 6
 COMMAND_TABLE = {0, 2, 3, 4, 5, 6, 7, 130, 143}  # 1 is a bug
 VERDICTS = {"compare": {4, 5}, "check": {4}, "tune": {5}, "resume": {5}, "profile": {5}, "import": {5}, "doctor": {7},
@@ -42,6 +43,8 @@ COMMANDS = {
     "run": (["run", MODEL, "--plan", "p.plan.json", "--steps", "5", "--save", "state.pt"], ["p.plan.json"], 6),
     "run on a core": (["run", MODEL, "--devices", DEVICES, "--stages", "2", "--steps", "30", "--batch", "8"], [], 6),
     "run --data": (["run", MODEL, "--plan", "p.plan.json", "--steps", "5", "--data", "good.pt"], ["good.pt"], 6),
+    "run over ranks": (["run", MODEL, *OVER_RANKS, "--steps", "30", "--batch", "8"], [], 8),
+    "tune over ranks": ([*TUNE, *OVER_RANKS, "--budget", f"{BUDGET_S}s", "-o", "new.study"], [], BUDGET_S + 8),
     "check": (["check", MODEL, "--stages", "2", *SET], [], 6),
     "plan": (["plan", "p.sqlite", "-o", "new.plan.json"], ["p.sqlite"], 3),
     "simulate": (["simulate", "--plan", "p.plan.json", "--profile", "p.sqlite", "-o", "new.sqlite"], ["p.plan.json", "p.sqlite"], 2),
@@ -94,7 +97,7 @@ class Round:
         if self.name in ("tune", "profile") and self.random.random() < 0.3:
             self.arguments = ["sleep:2" if word == DEVICES else word for word in self.arguments]
         self.json = self.random.random() < 0.3
-        self.study = "new.study" if self.name == "tune" else "s.study"
+        self.study = "new.study" if self.name.startswith("tune") else "s.study"
         self.point = ""
         self.good = {0} | VERDICTS.get(self.name.split()[0], set())
         self.environment = {}

@@ -5,10 +5,13 @@ import shutil
 import signal
 import time
 
-from hostile_world import finished_trials, workers
+from hostile_world import finished_trials, processes, workers
+from mutation import change_database, change_json
 
 HOSTILE_TEXT = b"\x1b[2J\x1b]0;title\x07\r\n\xff\xfe\x00 {\"schema\": \"mptune.plan/1\", \xe2\x80\xae"
 STUDY_COMMANDS = ("tune", "resume")
+RANKS_COMMANDS = ("run over ranks", "tune over ranks")
+STOPPED_RANK_S = 40  # until it is noticed, and a few more that the others take to end
 WORKER_COMMANDS = ("profile", "tune", "resume", "run", "check", "doctor")
 
 
@@ -30,6 +33,19 @@ def signal_of_worker(number):
         round_.run(meddle=meddle, more_s=12 if number == signal.SIGSTOP else 0)
     fault.only = WORKER_COMMANDS
     return fault
+
+
+def stopped_process_of_ranks(round_):
+    """Of any rank: its mptune, its worker, or the one that keeps the store."""
+    def meddle(process):
+        round_.wait_a_moment(process)
+        others = [pid for pid in processes(round_.marker) if pid != process.pid]
+        if others and process.poll() is None:
+            os.kill(round_.random.choice(others), signal.SIGSTOP)
+    round_.run(meddle=meddle, more_s=STOPPED_RANK_S)
+
+
+stopped_process_of_ranks.only = RANKS_COMMANDS
 
 
 # ---- mptune itself ----
@@ -143,6 +159,21 @@ def input_file(round_):
     round_.run()
 
 
+def odd_input(round_):
+    """Valid as JSON or SQLite, and odd in what it holds."""
+    name = round_.random.choice([name for name in round_.inputs if name.endswith((".json", ".sqlite"))])
+    if name.endswith(".sqlite"):
+        change_database(round_.random, round_.path(name))
+    else:
+        with open(round_.path(name), "rb") as file:
+            content = change_json(round_.random, file.read())
+        with open(round_.path(name), "wb") as file:
+            file.write(content)
+    round_.point = f"odd values in {name}"
+    round_.may_lose_trials = True
+    round_.run(codes={4})
+
+
 def plug_in(round_):
     kind = round_.random.choice(["throw", "abort", "exit", "loop", "segv", "nan"])
     place = round_.random.choice(["factory", "forward", "backward"])
@@ -159,6 +190,8 @@ def not_a_number(round_):
 
 
 input_file.needs_inputs = True
+odd_input.only = ("resume", "run", "plan", "simulate", "report", "report a trace", "compare", "compare plans", "import", "export", "export a plan",
+                  "export a study")
 plug_in.only = ("profile", "tune", "check", "run on a core")
 not_a_number.only = ("run", "profile", "check")
 
@@ -228,6 +261,9 @@ FAULTS = {
     "TMPDIR a file": temporary_folder(None),
     "damaged input": input_file,
     "damaged input again": input_file,  # so many kinds that one turn is too few
+    "odd input": odd_input,
+    "odd input again": odd_input,
+    "SIGSTOP of a process of ranks": stopped_process_of_ranks,
     "plug-in": plug_in,
     "plug-in again": plug_in,
     "data of NaN": not_a_number,

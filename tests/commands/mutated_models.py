@@ -4,13 +4,13 @@ Each is a file of torch.export or torch.jit in which one record was changed: bit
 type. `models` and `check` read it: they answer, or refuse it in one line that names no source line of LibTorch. MPTUNE_TEST_MUTATIONS says how many
 (40), MPTUNE_TEST_SEED which.
 """
-import json
 import os
 import random
-import re
 import subprocess
 import sys
 import zipfile
+
+from mutation import change_bytes, change_json, fault_of
 
 try:
     import torch
@@ -22,9 +22,7 @@ except ImportError as absent:
 COUNT = int(os.environ.get("MPTUNE_TEST_MUTATIONS", "40"))
 SEED = int(os.environ.get("MPTUNE_TEST_SEED", "1"))
 CODES = (0, 2, 3, 4)
-INTERNAL = re.compile(r"INTERNAL ASSERT|Exception raised|csrc/|aten/src|torch::jit|c10::|vector::|basic_string|std::|report this|this is a bug")
 STEP = ["--microbatches", "2", "--cuts", "1", "--batch", "8"]
-ODD = [0, -1, 1, 2**31, 2**63 - 1, -(2**63), 1.5, 1e308, True, None, "", "x", "torch.ops.aten.from_file.default", "../../etc/passwd", [], {}, [[]] * 3, {"a": 1}]
 
 
 class Normed(nn.Module):
@@ -50,55 +48,6 @@ def write_models(folder):
     return ["script.pt", "traced.pt", "chain.pt2", "normed.pt2"]
 
 
-def change_bytes(chance, content):
-    content = bytearray(content)
-    kind = chance.choice(["bit", "bit", "cut", "twice", "more", "byte"])
-    for _ in range(chance.choice([1, 1, 2, 5])):
-        if not content:
-            break
-        place = chance.randrange(len(content))
-        if kind == "bit":
-            content[place] ^= 1 << chance.randrange(8)
-        elif kind == "cut":
-            del content[place:place + chance.choice([1, 4, len(content)])]
-        elif kind == "twice":
-            content[place:place] = content[place:place + 20]
-        elif kind == "more":
-            content[place:place] = bytes(chance.randrange(256) for _ in range(3))
-        else:
-            content[place] = chance.choice([0, 255, 0x4B, ord("t"), ord("9"), ord("-")])
-    return bytes(content)
-
-
-def places_in(value, found):
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        found.append((value, key))
-        if isinstance(item, (dict, list)):
-            places_in(item, found)
-    return found
-
-
-def change_json(chance, content):
-    """Valid JSON in which one or two values are others, are gone, or have changed places."""
-    document = json.loads(content)
-    for _ in range(chance.choice([1, 1, 2])):
-        places = places_in(document, [])
-        if not places:
-            break
-        holder, key = chance.choice(places)
-        kind = chance.random()
-        if kind < 0.2:
-            del holder[key]
-        elif kind < 0.4:
-            other, at = chance.choice(places)
-            holder[key] = json.loads(json.dumps(other[at]))
-        elif isinstance(holder[key], int) and kind < 0.7:
-            holder[key] += chance.choice([-1, 1, 7, 1000])
-        else:
-            holder[key] = chance.choice(ODD)
-    return json.dumps(document).encode()
-
-
 def mutate(chance, source, target):
     with zipfile.ZipFile(source) as archive:
         records = [[entry.filename, archive.read(entry)] for entry in archive.infolist() if not entry.filename.endswith("debug_pkl")]
@@ -114,19 +63,12 @@ def mutate(chance, source, target):
     return record[0]
 
 
-def fault_of(program, arguments, folder):
-    """What is wrong with how the command ended; "" for nothing."""
+def fault_of_command(program, arguments, folder):
     try:
         done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, errors="replace", timeout=180)
     except subprocess.TimeoutExpired:
         return "no end"
-    said = done.stdout + done.stderr
-    last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
-    if done.returncode not in CODES:
-        return f"code {done.returncode}: {last}"
-    if found := INTERNAL.search(said):
-        return f"{found[0]!r} in: {last}"
-    return "" if done.returncode == 0 or re.match(r"mptune: .+: .+; .+", last) or done.returncode == 4 else f"no remedy: {last}"
+    return fault_of(done.returncode, done.stdout, done.stderr, CODES)
 
 
 def main():
@@ -141,7 +83,7 @@ def main():
         record = mutate(chance, os.path.join(folder, source), os.path.join(folder, name))
         of_script = ["--input", "4", "--loss", "mse"] if name.endswith(".pt") else ["--loss", "mse"]
         arguments = chance.choice([["models", name], ["check", name, *of_script, *STEP]])
-        if fault := fault_of(program, arguments, folder):
+        if fault := fault_of_command(program, arguments, folder):
             faults += 1
             kept = f"fault{SEED}-{number}{os.path.splitext(name)[1]}"
             os.replace(os.path.join(folder, name), os.path.join(folder, kept))

@@ -71,9 +71,9 @@ def last_checkpoint(folder):
     return max((int(path.split("-")[-1].split("/")[0]) for path in glob.glob(os.path.join(folder, "kept/step-*/checkpoint.json"))), default=0)
 
 
-def process_of(rank, worker, marker):
-    """The number of a rank's process, mptune or its latest worker (rank 0's first one keeps the store); None before it is there."""
-    found = None
+def processes_of(rank, worker, marker):
+    """The numbers of a rank's processes, mptune's or those of its workers (rank 0's first one keeps the store), in order."""
+    found = []
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -81,8 +81,13 @@ def process_of(rank, worker, marker):
         except OSError:
             continue
         if is_marked(pid, marker) and variable_of(pid, "RANK") == str(rank) and is_worker == worker:
-            found = int(pid)
+            found.append(int(pid))
     return found
+
+
+def process_of(rank, worker, marker):
+    """The latest of them; None before it is there."""
+    return next(reversed(processes_of(rank, worker, marker)), None)
 
 
 @unittest.skipIf(len(CORES) < 2, "needs two cores")
@@ -123,6 +128,10 @@ class Ranks(CommandTest):
     def start(self, *command):
         return subprocess.Popen([PROGRAM, "--json", "run", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                                 env=self.environment())
+
+    def start_tune(self, study, budget):
+        return subprocess.Popen([PROGRAM, "--json", "tune", *TRANSFORMER[:3], *TWO, "--budget", seconds(budget), "-o", study], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment())
 
     def victim(self, process, rank, worker):
         deadline = time.monotonic() + patience(SLACK_S)
@@ -211,6 +220,25 @@ class Ranks(CommandTest):
         steps = ["--steps", str(seen + 5)]
         last = self.result("run", "run", *BERT, *TWO, *steps, "--checkpoint", "kept")
         self.assertEqual(last["loss"], self.result("run", "run", *BERT, *ONE, *steps)["loss"][seen:])
+
+    def test_a_stopped_rank_is_named(self):
+        """Its mptune, which then starts no more workers and ends none."""
+        for rank in (0, 1) if MANY else (1,):
+            process = self.start(*BERT, "--steps", "1000000", *TWO, "--checkpoint", "kept", "--every", "5")
+            self.await_checkpoint_behind(last_checkpoint(self.folder), process)
+            self.kill_ends_all(process, rank, False, rank, signal.SIGSTOP)
+
+    def test_tune_ends_where_the_keeper_of_the_store_is_stopped(self):
+        budget = 12
+        began = time.monotonic()
+        process = self.start_tune("stopped.study", budget)
+        self.victim(process, 1, True)
+        os.kill(processes_of(0, True, self.folder)[0], signal.SIGSTOP)
+        out, errors = process.communicate(timeout=patience(100))
+        self.assertLess(time.monotonic() - began, patience(budget + SLACK_S + 2 * WATCH_S), errors)
+        self.assertEqual(process.returncode, ENVIRONMENT, out + errors)
+        self.assertRegex(errors, "rank 0 is stopped or cannot be reached: the store where the ranks meet does not answer")
+        self.assertEqual(left_processes(self.folder), [])
 
     def test_one_process_goes_on_as_two(self):
         whole = self.result("run", "run", *BERT, "--steps", "8", *TWO, "--save", "whole.safetensors", "--csv", "whole.csv")
@@ -317,8 +345,7 @@ class Ranks(CommandTest):
         self.result("run", "run", *TRANSFORMER[:1], "--plan", "ranks.study/transformer.plan.json", "--steps", "2", "--ranks", str(len(devices)))
 
     def test_tune_goes_on_without_a_worker_that_was_killed(self):
-        process = subprocess.Popen([PROGRAM, "--json", "tune", *TRANSFORMER[:3], *TWO, "--budget", seconds(12), "-o", "killed.study"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment())
+        process = self.start_tune("killed.study", 12)
         deadline = time.monotonic() + patience(20)
         study = os.path.join(self.folder, "killed.study/study.sqlite")
         while time.monotonic() < deadline and not self.trials(study):

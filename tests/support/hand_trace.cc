@@ -100,10 +100,10 @@ Trace gpu_trace() {
                    {.name = "cuda:1", .description = "a GPU", .cores = 132, .memory_bytes = std::int64_t{80} << 30}};
   trace.threads = {"worker cuda:0", "worker cuda:1"};
   const Tag tag{.step = 0, .stage = 0, .microbatch = 0, .layer = 0, .replica = 0};
-  trace.kernels = {{2, 15, {4, 1, 1}, {64, 2, 1}, 40, 1024, 65536, 90},
-                   {1, 7, {132, 3, 2}, {128, 1, 1}, 255, 0, 0, 71},
-                   {1, 13, {1, 1, 1}, {1024, 1, 1}, 32, 48, 0, std::int64_t{1} << 40},
-                   {3, 19, {9, 9, 9}, {3, 3, 3}, 1, 2, 3, 4}};
+  trace.kernels = {{2, 15, {4, 1, 1}, {64, 2, 1}, 40, 1024, 65536},
+                   {1, 7, {132, 3, 2}, {128, 1, 1}, 255, 0, 0},
+                   {1, 13, {1, 1, 1}, {1024, 1, 1}, 32, 48, 0},
+                   {3, 19, {9, 9, 9}, {3, 3, 3}, 1, 2, 3}};
   const int gemm = add(trace, EventKind::forward, "void gemm<float, 128>(float const*, int)", 0, 0, {100, 200}, tag, 1);
   add(trace, EventKind::kernel, "elementwise", 0, 0, {200, 210}, {}, 2);
   const int sent = add_copy(trace, "Memcpy PtoP", 0, 1, {210, 290}, tag);

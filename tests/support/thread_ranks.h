@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -26,7 +27,8 @@ namespace mptune::testing {
 /// Ranks that are threads of one process. Messages lie in memory.
 class ThreadRanks {
  public:
-  explicit ThreadRanks(int size) : size_(size) {}
+  /// `patience`: how long a rank waits for another one.
+  explicit ThreadRanks(int size, std::chrono::milliseconds patience = std::chrono::hours(1)) : size_(size), patience_(patience) {}
 
   [[nodiscard]] std::shared_ptr<RankGroup> rank(int number) { return std::make_shared<Rank>(*this, number); }
   /// Runs `work` as each rank, at the same time. What one throws is thrown again, the first rank's first, once all have ended.
@@ -107,7 +109,8 @@ class ThreadRanks {
 
    private:
     void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
-      all_.changed_.wait(lock, [&] { return ready() || all_.why_; });
+      if (!all_.changed_.wait_for(lock, all_.patience_, [&] { return ready() || all_.why_; }))
+        throw Error("another rank has said nothing", "ranks", "", ExitCode::environment);
       if (all_.why_ && all_.by_ == number_) throw RanksGivenUp();
       if (all_.why_) throw *all_.why_;
     }
@@ -116,6 +119,7 @@ class ThreadRanks {
   };
 
   const int size_;
+  const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> messages_;

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "tuner/distributed/own_store.h"
+#include "tuner/distributed/patient_store.h"
 
 namespace mptune::tuner {
 namespace {
@@ -46,9 +48,9 @@ c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRol
   about.waitWorkers = false;
   about.timeout = patience;
   if (about.isServer && is_loopback(place.address)) about.masterListenFd = listen_on_loopback(place);
-  const auto store = c10::make_intrusive<c10d::TCPStore>(place.address, about);
-  // Ranks that are started again meet anew, and what strangers write has other names.
-  return c10::make_intrusive<c10d::PrefixStore>("mptune/" + place.token + "/" + std::to_string(place.attempt), store);
+  const PatientStore::Opener open = [about, address = place.address] { return c10::make_intrusive<c10d::TCPStore>(address, about); };
+  const std::string address = place.address + ":" + std::to_string(place.port);
+  return c10::make_intrusive<OwnStore>(c10::make_intrusive<PatientStore>(open, patience, address), place, address);
 }
 
 }  // namespace mptune::tuner

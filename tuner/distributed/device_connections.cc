@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "profiler/base/index.h"
-#include "profiler/base/text.h"
 #include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
@@ -17,9 +16,8 @@ DeviceConnections::DeviceConnections(RankStreams& streams, std::vector<std::shar
     : streams_(streams), devices_(std::move(devices)), tag_(tag), connector_(connector) {
   std::vector<std::string> own;
   for (const auto& device : devices_) own.push_back(is_here(*device) && connector_ != nullptr ? connector_->identity_of(*device) : "");
-  const std::vector<std::string> of_ranks = streams_.exchange_texts(tag_, join(own, "\n"));
-  for (std::size_t d = 0; d < devices_.size(); ++d)
-    identities_.push_back(split(of_ranks.at(as_index(devices_[d]->spec().rank)), '\n').at(d));
+  const std::vector<std::vector<std::string>> of_ranks = streams_.exchange_lines(tag_, own);
+  for (std::size_t d = 0; d < devices_.size(); ++d) identities_.push_back(of_ranks.at(as_index(devices_[d]->spec().rank))[d]);
 }
 
 bool DeviceConnections::is_here(const Device& device) const {
@@ -53,7 +51,7 @@ std::shared_ptr<profiler::GpuCommunicator> DeviceConnections::connect_direction(
 
 std::string DeviceConnections::id_for(const std::vector<int>& devices, bool first) {
   const auto rank_of = [&](int device) { return devices_[as_index(device)]->spec().rank; };
-  if (!first) return text_in(streams_.receive(rank_of(devices[0]), tag_, 0).at(0));
+  if (!first) return text_in(streams_.receive_one(rank_of(devices[0]), tag_, 0));
   const std::string id = connector_->new_id();
   for (const int device : devices)
     if (device != devices[0]) streams_.send(rank_of(device), tag_, 0, {text_as_tensor(id)});

@@ -21,6 +21,7 @@
 #include "profiler/base/library_message.h"
 #include "profiler/base/text.h"
 #include "tuner/distributed/c10d_store.h"
+#include "tuner/distributed/rank_beats.h"
 #include "tuner/distributed/rank_group.h"
 
 namespace mptune {
@@ -30,7 +31,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 constexpr const char* kWhy = "mptune/why";
 constexpr int kNoTag = std::numeric_limits<int>::max();  // of no message
-constexpr std::chrono::milliseconds kNextLook{10};
+constexpr std::chrono::milliseconds kNextLook{10}, kNextLookAtSum{1000};
 constexpr std::chrono::milliseconds kWhileOthersAsk{500};
 
 /// Keeps messages to one rank until they are sent: Gloo's work does not say when that is, but lets a thread wait for it. Gloo sends a
@@ -127,8 +128,8 @@ std::optional<Error> error_in(const std::string& lines) {
 
 class GlooGroup final : public RankGroup {
  public:
-  GlooGroup(const RankPlace& place, c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<::gloo::transport::Device> network,
-            double patience_s)
+  GlooGroup(const RankPlace& place, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Store> store_of_beats,
+            std::shared_ptr<::gloo::transport::Device> network, double patience_s)
       : rank_(place.rank),
         size_(place.ranks),
         patience_s_(patience_s),
@@ -137,8 +138,10 @@ class GlooGroup final : public RankGroup {
         network_(std::move(network)) {
     gloo_ = connected(store_, rank_, size_);
     for (int other = 0; other < size_; ++other) outboxes_.push_back(other == rank_ ? nullptr : std::make_unique<Outbox>());
+    beats_ = std::make_unique<tuner::RankBeats>(std::move(store_of_beats), rank_, [this](int other) { end_for_silent(other); });
   }
   ~GlooGroup() override {
+    beats_.reset();
     outboxes_.clear();
     // The others ask the store here why this rank has given up.
     if (given_up_ && has_store_) std::this_thread::sleep_for(kWhileOthersAsk);
@@ -165,6 +168,7 @@ class GlooGroup final : public RankGroup {
     std::vector<WorkPtr> works;
     bool received = true;
     std::optional<std::string> problem;
+    const tuner::RankBeats::Wait wait(*beats_, {from});
     try {
       for (const at::Tensor& bytes : messages) {
         std::vector<at::Tensor> message{bytes};
@@ -178,24 +182,29 @@ class GlooGroup final : public RankGroup {
     }
     for (const WorkPtr& work : works) no_longer_waited_for(work);
     if (problem) lost({from}, began, *problem);
-    if (!received) throw RanksGivenUp();
+    if (!received) throw_ended();
   }
 
   // It ends with the connections: each rank that gives up closes its own, of sums in which it takes no part at the moment.
   void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) override {
     std::vector<at::Tensor> summed{numbers};
+    std::vector<int> others = ranks;
+    std::erase(others, rank_);
     const auto began = std::chrono::steady_clock::now();
+    const tuner::RankBeats::Wait wait(*beats_, others);
     std::string problem;
     try {
-      group_of(ranks, sum)->allreduce(summed)->wait();
+      const GlooPtr group = group_of(ranks, sum);
+      const WorkPtr work = group->allreduce(summed);
+      while (!ends_within(work, kNextLookAtSum)) leave_if_ended(group);
       return;
     } catch (const RanksGivenUp&) {
+      throw;
+    } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
       problem = library_message(error.what());
     }
-    std::vector<int> others = ranks;
-    std::erase(others, rank_);
     lost(others, began, problem);
   }
 
@@ -226,14 +235,14 @@ class GlooGroup final : public RankGroup {
   GlooPtr group_of(const std::vector<int>& ranks, int sum) {
     {
       const std::lock_guard lock(mutex_);
-      if (given_up_) throw RanksGivenUp();
+      throw_if_ended();
       if (const auto known = sums_.find(sum); known != sums_.end()) return known->second;
     }
     const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
     const auto store = c10::make_intrusive<c10d::PrefixStore>("sum/" + std::to_string(sum), store_);
     GlooPtr group = connected(store, static_cast<int>(place), static_cast<int>(ranks.size()));
     const std::lock_guard lock(mutex_);
-    if (given_up_) throw RanksGivenUp();
+    throw_if_ended();
     return sums_[sum] = group;
   }
   void forget_sums() {
@@ -244,8 +253,45 @@ class GlooGroup final : public RankGroup {
 
   GlooPtr gloo() {
     const std::lock_guard lock(mutex_);
-    if (given_up_) throw RanksGivenUp();
+    throw_if_ended();
     return gloo_;
+  }
+
+  /// With the lock.
+  void throw_if_ended() const {
+    if (given_up_) throw RanksGivenUp();
+    if (silent_) throw silent_error();
+  }
+  [[noreturn]] void throw_ended() {
+    const std::lock_guard lock(mutex_);
+    throw_if_ended();
+    throw RanksGivenUp();
+  }
+  [[nodiscard]] Error silent_error() const {
+    return {name_of(*silent_) + " has given no sign of life for " + std::to_string(tuner::RankBeats::kSilentSeconds) + " s", name_of(rank_),
+            "see whether it is stopped, or its machine or network is down; run with --checkpoint and tune --resume go on where they ended",
+            ExitCode::environment};
+  }
+  /// From now on all that waits ends with silent_error().
+  void end_for_silent(int other) {
+    const std::lock_guard lock(mutex_);
+    if (!silent_) silent_ = other;
+    for (const WorkPtr& work : waiting_) work->abort();
+  }
+
+  static bool ends_within(const WorkPtr& work, std::chrono::milliseconds time) {
+    try {
+      return work->wait(time);
+    } catch (const std::exception&) {
+      if (work->isCompleted()) throw;
+      return false;
+    }
+  }
+  void leave_if_ended(const GlooPtr& group) {
+    const std::lock_guard lock(mutex_);
+    // The end of the group would wait for the sum, which waits for the silent rank: it is left to the end of the process.
+    if (silent_ && !given_up_) static_cast<void>(new GlooPtr(group));
+    throw_if_ended();
   }
   static std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -263,7 +309,7 @@ class GlooGroup final : public RankGroup {
 
   WorkPtr waited_for(WorkPtr work) {
     const std::lock_guard lock(mutex_);
-    if (given_up_) throw RanksGivenUp();
+    throw_if_ended();
     waiting_.insert(work);
     return work;
   }
@@ -303,7 +349,7 @@ class GlooGroup final : public RankGroup {
     const double waited_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     {
       const std::lock_guard lock(mutex_);
-      if (given_up_) throw RanksGivenUp();
+      throw_if_ended();
     }
     if (const auto why = why_others_gave_up()) throw *why;
     const std::string missing = missing_of(others);
@@ -324,7 +370,9 @@ class GlooGroup final : public RankGroup {
   std::map<int, GlooPtr> sums_;  ///< by number of the sum
   std::set<WorkPtr> waiting_;    ///< receives
   bool given_up_ = false;
+  std::optional<int> silent_;                      ///< a rank that gives no sign of life
   std::vector<std::unique_ptr<Outbox>> outboxes_;  ///< per rank; null for this one
+  std::unique_ptr<tuner::RankBeats> beats_;
 };
 
 }  // namespace
@@ -345,8 +393,13 @@ std::shared_ptr<RankGroup> join_ranks(const RankPlace& place, const RankOptions&
   const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.patience_s));
   try {
     const auto role = place.rank == 0 && !place.store_runs ? tuner::StoreRole::server : tuner::StoreRole::client;
-    const auto own = c10::make_intrusive<c10d::PrefixStore>("group " + options.name, tuner::open_c10d_store(place, role, patience));
-    return std::make_shared<GlooGroup>(place, own, network_for(place.address), options.patience_s);
+    const auto opened = [&](tuner::StoreRole as) {
+      return c10::make_intrusive<c10d::PrefixStore>("group " + options.name, tuner::open_c10d_store(place, as, patience));
+    };
+    const auto own = opened(role), of_beats = opened(tuner::StoreRole::client);
+    return std::make_shared<GlooGroup>(place, own, of_beats, network_for(place.address), options.patience_s);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw Error("the ranks did not meet: " + library_message(error.what()),
                 name_of(place.rank) + " of " + std::to_string(place.ranks) + ", " + place.address + ":" + std::to_string(place.port),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "profiler/statistics/samples.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -62,7 +63,7 @@ class LinkEnd {
   /// Answers the other's sweep.
   void answer_sweep() {
     while (true) {
-      const auto kind = streams_.receive(other_, tag_, kRequest).at(0).item<std::int64_t>();
+      const std::int64_t kind = streams_.receive_numbers(other_, tag_, kRequest, 1)[0];
       if (kind == kEnd) return;
       way_.receive(kind);
       send_empty();
@@ -84,7 +85,7 @@ class LinkEnd {
  private:
   void send_empty() { streams_.send(other_, tag_, kEmpty, {}); }
   void await_empty() { (void)streams_.receive(other_, tag_, kEmpty); }
-  void send_request(std::int64_t kind) { streams_.send(other_, tag_, kRequest, {at::tensor({kind})}); }
+  void send_request(std::int64_t kind) { streams_.send_numbers(other_, tag_, kRequest, {kind}); }
 
   [[nodiscard]] double round_trip_s(std::int64_t kind, const std::vector<at::Tensor>& message) {
     send_request(kind);
@@ -127,7 +128,9 @@ class LinkEnd {
   }
   [[nodiscard]] double other_number(double own) {
     streams_.send(other_, tag_, kNumber, {at::full({1}, own, at::kDouble)});
-    return streams_.receive(other_, tag_, kNumber).at(0).item<double>();
+    const std::vector<double> numbers = numbers_in(streams_.receive_one(other_, tag_, kNumber));
+    if (numbers.size() != 1) refuse_message();
+    return numbers[0];
   }
 
   RankStreams& streams_;

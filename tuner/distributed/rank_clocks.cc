@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tuner/distributed/tensor_text.h"
+
 namespace mptune::tuner {
 namespace {
 
@@ -17,20 +19,16 @@ void tell_time(RankStreams& streams, int tag, int rank, const OwnClock& now) {
   for (int i = 0; i < kClockRoundTrips; ++i) {
     (void)streams.receive(rank, tag, kQuestion);
     const Nanoseconds came = now();
-    const at::Tensor times = at::empty({2}, at::kLong);
-    auto* const numbers = times.data_ptr<std::int64_t>();
-    numbers[0] = came.count();
-    numbers[1] = now().count();
-    streams.send(rank, tag, kAnswer, {times});
+    streams.send_numbers(rank, tag, kAnswer, {came.count(), now().count()});
   }
 }
 
 ClockReading ask_once(RankStreams& streams, int tag, const OwnClock& now) {
   const Nanoseconds asked = now();
   streams.send(0, tag, kQuestion, {});
-  const at::Tensor times = streams.receive(0, tag, kAnswer).at(0);
+  const std::vector<std::int64_t> times = streams.receive_numbers(0, tag, kAnswer, 2);
   const Nanoseconds answered = now();
-  const Nanoseconds came{times.const_data_ptr<std::int64_t>()[0]}, went{times.const_data_ptr<std::int64_t>()[1]};
+  const Nanoseconds came{times[0]}, went{times[1]};
   // The message came after it was sent, and so did the answer: these are the bounds of the offset.
   const Nanoseconds most = came - asked, least = went - answered;
   return {asked + (answered - asked) / 2, least + (most - least) / 2, (most - least) / 2 + Nanoseconds(1)};
@@ -80,7 +78,8 @@ std::vector<RankClock> exchange_clocks(RankStreams& streams, int tag, const Rank
   const std::vector<std::vector<double>> drifts = streams.exchange(tag, {own.since_reference.drift});
   std::vector<RankClock> all;
   for (const at::Tensor& of_rank : streams.exchange_tensors(tag + 1, times)) {
-    const auto* const given = of_rank.const_data_ptr<std::int64_t>();
+    const std::vector<std::int64_t> given = whole_numbers_in(of_rank);
+    if (given.size() != 3) refuse_message();
     all.push_back({Nanoseconds(given[0]), {Nanoseconds(given[1]), drifts[all.size()].at(0)}, Nanoseconds(given[2])});
   }
   return all;

@@ -9,6 +9,7 @@
 #include "profiler/base/index.h"
 #include "tuner/distributed/device_connections.h"
 #include "tuner/distributed/link_end.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -61,6 +62,7 @@ MeasuredRankLink link_of(int from, int to, const MeasuredEnd& end) {
 }
 
 constexpr std::size_t kNumbersOfLink = 8;
+constexpr double kMostOfAnything = 1e18;  // seconds, bytes, bytes per second
 
 std::vector<double> as_numbers(const MeasuredRankLink& link) {
   return {static_cast<double>(link.from),
@@ -97,10 +99,18 @@ void compare_directions(std::vector<MeasuredRankLink>& links) {
       if (there.from < there.to && there.from == back.to && there.to == back.from) set_shared(there, back);
 }
 
-std::vector<MeasuredRankLink> links_of_all(const std::vector<std::vector<double>>& numbers) {
+/// `ends`: how many ranks or devices there are.
+std::vector<MeasuredRankLink> links_of_all(const std::vector<std::vector<double>>& numbers, int ends) {
   std::vector<MeasuredRankLink> links;
-  for (const std::vector<double>& own : numbers)
-    for (std::size_t i = 0; i < own.size(); i += kNumbersOfLink) links.push_back(link_of_numbers(&own[i]));
+  for (const std::vector<double>& own : numbers) {
+    if (own.size() % kNumbersOfLink != 0) refuse_message();
+    for (std::size_t i = 0; i < own.size(); i += kNumbersOfLink) {
+      const auto is_end = [&](double number) { return number >= 0 && number < ends; };
+      const auto is_quantity = [](double number) { return number >= 0 && number <= kMostOfAnything; };
+      if (!is_end(own[i]) || !is_end(own[i + 1]) || !std::all_of(&own[i] + 2, &own[i] + kNumbersOfLink, is_quantity)) refuse_message();
+      links.push_back(link_of_numbers(&own[i]));
+    }
+  }
   std::ranges::sort(links, {}, [](const MeasuredRankLink& link) { return std::pair(link.from, link.to); });
   compare_directions(links);
   return links;
@@ -120,7 +130,7 @@ std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, 
       }
       (void)streams.exchange(tag, {});  // the others wait until the pair is done
     }
-  return links_of_all(streams.exchange(tag, own));
+  return links_of_all(streams.exchange_lists(tag, own), size);
 }
 
 std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices, int tag,
@@ -148,7 +158,7 @@ std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const s
       }
       (void)streams.exchange(tag, {});
     }
-  return links_of_all(streams.exchange(tag, own));
+  return links_of_all(streams.exchange_lists(tag, own), count);
 }
 
 }  // namespace mptune::tuner

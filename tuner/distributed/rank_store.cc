@@ -46,6 +46,8 @@ class Store final : public RankStore {
   void asked(const std::function<void()>& work) const {
     try {
       work();
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& error) {
       throw Error("rank 0 has ended, or cannot be reached (" + library_message(error.what()) + ")", address_, "see what rank 0 says",
                   ExitCode::environment);
@@ -59,6 +61,8 @@ std::shared_ptr<RankStore> opened(const RankPlace& place, StoreRole role, double
   try {
     const auto patience = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * patience_s));
     return std::make_shared<Store>(open_c10d_store(place, role, patience), address_of(place));
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     const bool server = role == StoreRole::server;
     throw Error((server ? "the ranks cannot meet here: " : "rank 0 cannot be reached: ") + library_message(error.what()), address_of(place),

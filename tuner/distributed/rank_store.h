@@ -9,7 +9,8 @@
 
 namespace mptune::tuner {
 
-/// Texts that ranks leave for each other, by name. Thread-safe. All functions throw Error (environment) where the store has ended.
+/// Texts that ranks leave for each other, by name. Thread-safe. All functions throw Error (environment) where the store has ended,
+/// StoreSilent where it does not answer, and ForeignWrite where somebody else has written what is found.
 class RankStore {
  public:
   virtual ~RankStore() = default;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/base/text.h"
 #include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
@@ -16,7 +16,7 @@ constexpr std::int64_t kMark =
     64;  // in front of the tensors: whether the layout has changed, when they were sent; as long as tensors are aligned
 constexpr std::int64_t kTimeInMark = 8;
 constexpr std::size_t kMostKinds = 1 << 12;  // then all are forgotten, on both sides
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 28;
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 22;  // of a layout
 
 at::Tensor bytes_for(std::int64_t count) {
   return at::empty({count}, at::kByte);
@@ -98,9 +98,7 @@ TensorLayout RankStreams::receive_layout(int from, int tag) {
   const at::Tensor length = at::zeros({1}, at::kLong);
   group_->receive(from, tag, length);
   const std::int64_t count = length.item<std::int64_t>();
-  if (count < 0 || count > kMostNumbers)
-    throw Error("a message of another rank is damaged", "ranks", "make sure that all ranks run the same build of mptune",
-                ExitCode::internal);
+  if (count < 0 || count > kMostNumbers) refuse_message();
   const at::Tensor numbers = at::zeros({count}, at::kLong);
   group_->receive(from, tag, numbers);
   return layout_from({numbers.const_data_ptr<std::int64_t>(), numbers.const_data_ptr<std::int64_t>() + count});
@@ -182,14 +180,46 @@ std::vector<at::Tensor> RankStreams::exchange_tensors(int tag, const at::Tensor&
   for (int other = 0; other < group_->size(); ++other)
     if (other != group_->rank()) send(other, tag, 0, {own});
   std::vector<at::Tensor> all;
-  for (int other = 0; other < group_->size(); ++other) all.push_back(other == group_->rank() ? own : receive(other, tag, 0).at(0));
+  for (int other = 0; other < group_->size(); ++other) all.push_back(other == group_->rank() ? own : receive_one(other, tag, 0));
   return all;
 }
 
+at::Tensor RankStreams::receive_one(int from, int tag, std::int64_t kind) {
+  const std::vector<at::Tensor> tensors = receive(from, tag, kind);
+  if (tensors.size() != 1 || !tensors[0].defined()) refuse_message();
+  return tensors[0];
+}
+
+std::vector<std::int64_t> RankStreams::receive_numbers(int from, int tag, std::int64_t kind, std::size_t count) {
+  std::vector<std::int64_t> numbers = whole_numbers_in(receive_one(from, tag, kind));
+  if (numbers.size() != count) refuse_message();
+  return numbers;
+}
+
+void RankStreams::send_numbers(int to, int tag, std::int64_t kind, const std::vector<std::int64_t>& numbers) {
+  send(to, tag, kind, {of_numbers(numbers)});
+}
+
 std::vector<std::vector<double>> RankStreams::exchange(int tag, const std::vector<double>& own) {
+  std::vector<std::vector<double>> all = exchange_lists(tag, own);
+  for (const std::vector<double>& numbers : all)
+    if (numbers.size() != own.size()) refuse_message();
+  return all;
+}
+
+std::vector<std::vector<double>> RankStreams::exchange_lists(int tag, const std::vector<double>& own) {
   std::vector<std::vector<double>> all;
   for (const at::Tensor& numbers : exchange_tensors(tag, at::tensor(at::ArrayRef<double>(own), at::kDouble)))
-    all.emplace_back(numbers.const_data_ptr<double>(), numbers.const_data_ptr<double>() + numbers.numel());
+    all.push_back(numbers_in(numbers));
+  return all;
+}
+
+std::vector<std::vector<std::string>> RankStreams::exchange_lines(int tag, const std::vector<std::string>& own) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& text : exchange_texts(tag, join(own, "\n"))) {
+    all.push_back(split(text, '\n'));
+    if (all.back().size() != std::max<std::size_t>(1, own.size())) refuse_message();
+  }
   return all;
 }
 

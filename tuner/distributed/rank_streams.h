@@ -36,6 +36,11 @@ class RankStreams {
   /// Waits. The tensors are allocated by the calling thread. Throws what RankGroup::receive() throws.
   [[nodiscard]] Received receive_message(int from, int tag, std::int64_t kind);
   [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind) { return receive_message(from, tag, kind).tensors; }
+  /// A message of one tensor. Throws Error (internal) for another one.
+  [[nodiscard]] at::Tensor receive_one(int from, int tag, std::int64_t kind);
+  /// A message of so many whole numbers. Throws Error (internal) for another one.
+  [[nodiscard]] std::vector<std::int64_t> receive_numbers(int from, int tag, std::int64_t kind, std::size_t count);
+  void send_numbers(int to, int tag, std::int64_t kind, const std::vector<std::int64_t>& numbers);
 
   /// The same without copies of large tensors. Nobody may change them before the receiver has them, which a later message of its own shows.
   void send_in_place(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors);
@@ -51,10 +56,15 @@ class RankStreams {
   };
   [[nodiscard]] Announced receive_announced(int from, int tag, std::int64_t kind);
 
-  /// Every rank gives numbers, and gets those of all, by rank. `tag`: of this use alone. Throws what RankGroup::receive() throws.
+  /// Every rank gives as many numbers, and gets those of all, by rank. `tag`: of this use alone. Throws what RankGroup::receive() throws,
+  /// and Error (internal) for numbers of another count.
   [[nodiscard]] std::vector<std::vector<double>> exchange(int tag, const std::vector<double>& own);
+  /// The same, but each rank may give another count.
+  [[nodiscard]] std::vector<std::vector<double>> exchange_lists(int tag, const std::vector<double>& own);
   /// The same of a text.
   [[nodiscard]] std::vector<std::string> exchange_texts(int tag, const std::string& own);
+  /// The same of as many texts without ends of lines.
+  [[nodiscard]] std::vector<std::vector<std::string>> exchange_lines(int tag, const std::vector<std::string>& own);
   /// The same of a tensor.
   [[nodiscard]] std::vector<at::Tensor> exchange_tensors(int tag, const at::Tensor& own);
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -20,10 +20,6 @@ at::Tensor tensor_at(const TensorLayout::Place& place, const at::Tensor& memory,
   const auto size = static_cast<std::int64_t>(at::elementSize(place.type));
   at::Tensor tensor = at::empty({0}, memory.options().dtype(place.type));
   return tensor.set_(memory.storage(), (first + place.offset) / size, place.sizes, place.strides);
-}
-
-[[noreturn]] void refuse_message() {
-  throw Error("a message of another rank is damaged", "ranks", "make sure that all ranks run the same build of mptune", ExitCode::internal);
 }
 
 /// True if all of a tensor lies within so many bytes.
@@ -53,6 +49,11 @@ class Reader {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 48;
 constexpr std::int64_t kMostTensors = 1 << 24, kMostDimensions = 64;
+constexpr std::size_t kNumbersOfPlace = 6;  // at least
+
+bool is_plain(at::ScalarType type) {
+  return at::isFloatingType(type) || at::isIntegralType(type, /*includeBool=*/true) || at::isComplexType(type);
+}
 
 /// The tensors of a layout; `made(place)` gives those that have memory of their own.
 template <class Made>
@@ -153,13 +154,14 @@ TensorLayout layout_from(const std::vector<std::int64_t>& numbers) {
   Reader reader(numbers);
   TensorLayout layout;
   layout.bytes = reader.next(0, kMost);
-  layout.places.resize(as_index(reader.next(0, kMostTensors)));
+  layout.places.resize(as_index(reader.next(0, std::min(kMostTensors, std::ssize(numbers) / static_cast<std::int64_t>(kNumbersOfPlace)))));
   for (std::size_t i = 0; i < layout.places.size(); ++i) {
     TensorLayout::Place& place = layout.places[i];
     place.defined = reader.next(0, 1) == 1;
     place.same_as = static_cast<int>(reader.next(-1, static_cast<std::int64_t>(i) - 1));
     place.type = static_cast<at::ScalarType>(reader.next(0, static_cast<std::int64_t>(at::ScalarType::NumOptions) - 1));
-    place.requires_grad = reader.next(0, 1) == 1;
+    if (!is_plain(place.type)) refuse_message();
+    place.requires_grad = reader.next(0, at::isFloatingType(place.type) || at::isComplexType(place.type) ? 1 : 0) == 1;
     place.offset = reader.next(0, layout.bytes);
     place.sizes.resize(as_index(reader.next(0, kMostDimensions)));
     place.strides.resize(place.sizes.size());

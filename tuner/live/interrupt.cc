@@ -15,7 +15,7 @@ std::atomic<int>& interrupt_flag() {
 }
 
 void install_interrupt_handlers() {
-  // Constructed here: a signal handler must not construct it.
+  // The flag is constructed here, because a signal handler must not construct it.
   interrupt_flag().store(0);
   struct sigaction action {};
   action.sa_handler = [](int signal) {

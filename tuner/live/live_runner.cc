@@ -14,17 +14,17 @@
 namespace mptune::tuner {
 namespace {
 
-// Loading LibTorch, building the model and its data come before the first step.
+// Time before the first step, in which the worker loads LibTorch and builds the model and its data.
 constexpr double kStartSeconds = 60;
-// What the worker needs between two steps, beyond the limit of a step.
+// Time that the worker needs between two steps, beyond the limit of a step.
 constexpr double kGraceSeconds = 5;
-// What it may take at the end of the budget beyond the slowest plan's step.
+// Time that the worker may take at the end of the budget beyond the slowest plan's step.
 constexpr double kGraceAtEnd = 1;
 
-// Undisturbed rounds that are enough for an interval.
+// How many undisturbed rounds are enough for an interval.
 constexpr int kEnoughRounds = static_cast<int>(kLeastForInterval);
 
-/// One series across all the workers it takes.
+/// One series across all the workers that it takes.
 class SeriesRun {
  public:
   SeriesRun(const TrainingSetup& setup, const Series& series, const std::function<void(const Series&, const StepTimed&)>& on_step,
@@ -91,10 +91,10 @@ class SeriesRun {
 
   [[nodiscard]] double reply_limit_s() const { return series_.step_limit_s + (timing_ ? kGraceSeconds : kStartSeconds); }
 
-  /// On the clock of monotonic_seconds().
+  /// Returns when the series ends, on the clock of monotonic_seconds().
   [[nodiscard]] double ends_s() const { return started_s_ + series_.ends_s; }
 
-  /// Of one plan, predicted or measured; 0: nothing is known.
+  /// Returns the longest step time of a plan, predicted or measured; 0 where nothing is known.
   [[nodiscard]] double step_s(std::size_t entry) const {
     double longest = series_.entries[entry].prediction ? series_.entries[entry].prediction->step_s : 0;
     for (const Sample& sample : samples_[entry].values) longest = std::max(longest, sample.value);
@@ -145,7 +145,7 @@ class SeriesRun {
     const auto entry = as_index(original(entries, done.entry));
     finished_[entry] = true;
     trials_[entry].outcome = done.outcome;
-    // A worker that is interrupted says nothing: what it cuts short itself had no more time.
+    // A worker that is interrupted sends no reply, so an entry that the worker itself cut short had no more time.
     if (std::holds_alternative<Interrupted>(done.outcome)) keep_what_is_measured({static_cast<int>(entry)});
     if (auto* measured = std::get_if<Measured>(&trials_[entry].outcome)) {
       // samples_ also has the rounds of earlier workers; the reply has only this worker's.
@@ -198,7 +198,7 @@ class SeriesRun {
     std::erase_if(samples.values, [&](const Sample& sample) { return sample.round >= round_; });
   }
 
-  /// The worker says it is done but has left plans without an outcome.
+  /// Throws if the worker says it is done but has left plans without an outcome.
   void require_all_finished(const std::vector<int>& entries) {
     for (const int entry : entries) {
       if (finished_[as_index(entry)]) continue;
@@ -216,8 +216,8 @@ class SeriesRun {
   std::vector<bool> finished_;
   std::vector<Samples> samples_;
   std::vector<DisturbedRounds> disturbed_;
-  int round_ = 0;               // the running one, over all workers
-  int first_round_ = 0;         // of the running worker
+  int round_ = 0;               // the running round, over all workers
+  int first_round_ = 0;         // first round of the running worker
   std::optional<int> running_;  // entry whose step was announced last
   bool timing_ = false;         // that step is a timed one
   bool interrupted_ = false;

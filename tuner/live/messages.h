@@ -21,7 +21,7 @@ inline constexpr int kProtocolVersion = 20;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
-/// Lists the built-in models, or describes the one of `setup`.
+/// Lists the built-in models, or describes the model of `setup`.
 struct DescribeRequest {
   TrainingSetup setup;
   bool all_models = false;
@@ -33,11 +33,11 @@ struct MeasureRequest {
   double budget_s = 60;
   bool channels_last = false;     ///< also measures in channels_last where the model has convolutions
   bool replaced_kernels = false;  ///< also measures with slow kernels replaced, where layers would take them
-  std::vector<int> threads = {};  ///< also measures devices of more cores with so many intra-op threads
-  double started_s = 0;           ///< monotonic_seconds() from which these times count; 0: from where measuring begins
-  double most_s = 0;              ///< what the smallest micro-batches may take where that is longer than the budget; 0: any time
+  std::vector<int> threads = {};  ///< also measures devices of several cores with these numbers of intra-op threads
+  double started_s = 0;           ///< monotonic_seconds() from which these times count; 0: they count from where measuring begins
+  double most_s = 0;              ///< time that the smallest micro-batches may take where it is longer than the budget; 0: any time
 };
-/// Seconds of the machine's monotonic clock, which all its processes share.
+/// Returns the seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();
 
 /// Runs a series of timed trials, uninstrumented.
@@ -61,17 +61,17 @@ struct TrainRequest {
   int steps = 0;  ///< 0: until the 95 % interval of the step time is narrow, at most 50; with `checkpoint` those of earlier runs count
   std::string load;
   std::string save;
-  std::string checkpoint;        ///< folder; "" for none. Training goes on from the latest checkpoint there
+  std::string checkpoint;        ///< folder of checkpoints; "" for none. Training goes on from the latest one there
   int checkpoint_step = 0;       ///< steps of the checkpoint to go on from; 0: the latest
   std::string csv;               ///< StepLog to write; "" for none
-  int every = 0;                 ///< steps between two checkpoints; 0: only behind the last step
-  double clip_norm = 0;          ///< most that the norm of all gradients may be; 0: any
+  int every = 0;                 ///< steps between two checkpoints; 0: only one after the last step
+  double clip_norm = 0;          ///< the most that the norm of all gradients may be; 0: any
   bool skip_non_finite = false;  ///< a step whose gradients are not all finite changes no parameter, instead of ending the training
   int epochs = 0;                ///< in place of `steps`: passes over the samples
   bool drop_last = false;        ///< an epoch's last step is left out where fewer samples than a batch are left
   std::string validation_data;   ///< file or folder with samples to evaluate after each epoch; "" for none
-  double validation_share = 0;   ///< of the samples, kept apart for that instead
-  std::string rate_schedule;     ///< as parse_rate_schedule() takes it; "": a constant learning rate
+  double validation_share = 0;   ///< share of the samples that is kept apart for that instead
+  std::string rate_schedule;     ///< in the form of parse_rate_schedule(); "": a constant learning rate
 };
 /// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {
@@ -81,16 +81,17 @@ struct DoctorRequest {
 struct CheckRequest {
   TrainingSetup setup;
   std::optional<Plan> plan;  ///< checked as well, and its micro-batches are those that are compared
-  double budget_s = 0;       ///< comparisons that have not begun by then are left out; 0: no limit
-  double started_s = 0;      ///< as MeasureRequest has it
+  double budget_s = 0;       ///< comparisons that have not begun after this time are left out; 0: no limit
+  double started_s = 0;      ///< see MeasureRequest
 };
-// Of several ranks: the worker of rank 0 takes a request whose devices name ranks and leaves it in the store for those of the others.
+// With several ranks, the worker of rank 0 takes a request whose devices name ranks, and leaves it in the store for the workers of the
+// others.
 
 /// Runs the store where the ranks of torchrun's variables meet, says StoreOpen, and goes on until it is killed.
 struct StoreRequest {
   TrainingSetup setup;  ///< empty
 };
-/// On another rank than 0: waits for the request with this number, or for the last one's end, and does its part of it.
+/// On a rank other than 0: waits for the request with this number and does its part of it, or waits for the end of requests.
 struct ServeRequest {
   TrainingSetup setup;  ///< `rank_call` only
 };
@@ -115,13 +116,13 @@ struct Progress {
   std::string what;     ///< "layer costs"
   double fraction = 0;  ///< 0 to 1 of the request
 };
-/// What the user should know of the request's result.
+/// What the user should know about the request's result.
 struct Warned {
   std::string text;  ///< a clause
 };
 struct DescribedModel {
   std::string name;
-  std::string parameters_text;  ///< what may follow the colon
+  std::string parameters_text;  ///< what may follow the colon of the name
   std::string description;
   std::int64_t parameters = 0;
   std::vector<ProfileLayer> layers;
@@ -129,12 +130,12 @@ struct DescribedModel {
   int batch = 0;
   Fingerprint fingerprint;
   bool convolutions = false;  ///< some layer has weights whose memory format matters
-  std::string warning;        ///< what the user should know of the model's file, "" for nothing
+  std::string warning;        ///< what the user should know about the model's file, "" for nothing
 };
 struct Described {
   std::vector<DescribedModel> models;
 };
-/// A step begins. What ends the worker from here to the next such message is this entry's doing.
+/// A step begins. If the worker ends from here to the next StepStarted, this entry has caused it.
 struct StepStarted {
   int entry = 0;  ///< index into Series::entries
   int round = 0;  ///< -1: the plan is built, or runs a warm-up step
@@ -147,11 +148,11 @@ struct StepTimed {
   double started_s = 0;  ///< since the start of the series
   double step_s = 0;
 };
-/// Rounds of the series were disturbed: they are repeated.
+/// Rounds of the series were disturbed and are repeated.
 struct RoundsDisturbed {
   DisturbedRounds rounds;
 };
-/// An entry is finished: all its samples (Measured) or why not.
+/// An entry is finished, with all its samples (Measured) or with the reason why it has none.
 struct EntryFinished {
   int entry = 0;
   Outcome outcome;
@@ -164,7 +165,7 @@ struct Recorded {
   std::vector<std::int64_t> peak_bytes;
   Samples step_s;            ///< unrecorded steps
   std::string warning;       ///< what the recording lacks and why, "" for nothing
-  double clock_error_s = 0;  ///< of several ranks: how far their clocks may be apart in the trace
+  double clock_error_s = 0;  ///< with several ranks: how far apart their clocks may be in the trace
 };
 /// One training step is done.
 struct Trained {
@@ -182,7 +183,7 @@ struct EpochFinished {
   int step = 0;                           ///< the last one
   double loss = 0;                        ///< mean over its samples
   std::optional<double> validation_loss;  ///< nothing without samples for it
-  std::optional<double> accuracy;         ///< share of these that are classified rightly; nothing unless the loss is a cross entropy
+  std::optional<double> accuracy;         ///< share of them that are classified rightly; nothing unless the loss is a cross entropy
 };
 struct TrainingFinished {
   int first_step = 0;        ///< steps of earlier runs, by the checkpoint
@@ -195,7 +196,7 @@ struct TrainingFinished {
   std::vector<std::int64_t> peak_bytes;
 };
 enum class FindingStatus { ok, warning, error };
-/// As messages and JSON have them.
+/// Their names in messages and JSON.
 inline constexpr std::array kFindingStatusNames = {"ok", "warning", "error"};
 struct Finding {
   std::string name;
@@ -217,7 +218,7 @@ struct Serving {};
 struct NothingToServe {
   int exit_code = 0;
 };
-/// Of measuring, once the first pass over all layers has ended: what is known of a model that takes longer than the budget.
+/// The first pass over all layers has been measured. This says what is known about a model that takes longer than the budget.
 struct PassTimed {
   int samples = 0;
   double seconds = 0;  ///< forward and backward on the first device, with what happens once
@@ -230,13 +231,13 @@ struct Failed {
   std::string where;
   std::string remedy;
   int exit_code = 1;
-  std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
+  std::optional<Outcome> outcome = {};  ///< outcome of the request's plan, where its failure is the reason
 };
 using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, RoundsDisturbed, EntryFinished, Recorded, Trained,
                            EpochFinished, TrainingFinished, Findings, Checked, RanksLost, StoreOpen, Serving, NothingToServe, PassTimed,
                            Done, Failed>;
 
-/// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
+/// Returns one line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);
 [[nodiscard]] std::string encode(const Reply& reply);
 /// Throw Error (internal) that names what is wrong with the line.

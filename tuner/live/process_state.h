@@ -12,7 +12,7 @@ struct ProcessState {
   pid_t parent = -1;
 };
 
-/// Empty where the process is gone, or its file is none that this reader knows.
+/// Returns the state of a process. Empty where the process is gone, or its file has a form that this reader does not know.
 [[nodiscard]] std::optional<ProcessState> state_of_process(pid_t process);
 
 }  // namespace mptune::tuner

@@ -37,7 +37,7 @@ pid_t start(std::vector<std::string> words, const ProgramOptions& options) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (options.output_to_errors) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  // What this process ignores, the program does not.
+  // The program does not ignore the signals that this process ignores.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t standard;
@@ -53,7 +53,7 @@ pid_t start(std::vector<std::string> words, const ProgramOptions& options) {
   return pid;
 }
 
-// All living processes that descend from this one.
+// Returns all living processes that descend from this one.
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   std::error_code ignored;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -19,6 +20,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "tuner/live/process_state.h"
 #include "tuner/live/program_words.h"
 
 namespace mptune::tuner {
@@ -26,7 +28,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLookAtRanks = std::chrono::milliseconds(10);
-constexpr auto kGraceOfRanks = std::chrono::seconds(5);  // in which other ranks notice that one has failed
+constexpr auto kGraceOfRanks = std::chrono::seconds(5);       // in which other ranks notice that one has failed
+constexpr auto kGraceBehindFirst = std::chrono::seconds(30);  // in which other ranks end once rank 0 has
+constexpr auto kLookForStopped = std::chrono::seconds(1);
+constexpr int kLooksStopped = 10;
 constexpr auto kGraceOfRanksSignal = std::chrono::milliseconds(500);
 constexpr int kSignalled = 128;  // what a shell adds to a signal's number
 
@@ -84,6 +89,7 @@ struct StartedRank {
   int output_fd = -1;  ///< of the file that has what it prints; -1 for rank 0
   int status = 0;
   bool ended = false;
+  int looks_stopped = 0;  ///< in a row
 };
 
 /// Between fork and exec: async-signal-safe calls only.
@@ -161,22 +167,46 @@ class Ranks {
     return left;
   }
   [[nodiscard]] bool any_failed() const { return failed_ >= 0; }
+  [[nodiscard]] bool first_ended() const { return ranks_[0].ended; }
+  /// Looks which are stopped by a signal. True if one was at each of the last looks. A user who stops the command stops this process, too,
+  /// so that looks count, not seconds.
+  bool any_stopped() {
+    for (StartedRank& one : ranks_) {
+      const bool stopped = !one.ended && state_of_process(one.process).value_or(ProcessState{}).state == 'T';
+      one.looks_stopped = stopped ? one.looks_stopped + 1 : 0;
+    }
+    return first_stopped() != ranks_.end();
+  }
   void signal(int number) {
     for (const StartedRank& one : ranks_)
       if (!one.ended) ::kill(one.process, number);
   }
   [[nodiscard]] RanksEnd result() const {
-    if (failed_ < 0) return {};
+    if (const auto stopped = first_stopped(); stopped != ranks_.end()) return killed(stopped, RanksEnd::Killed::stopped);
+    if (failed_ < 0) return result_without_failure();
     const StartedRank& first = ranks_[0];
     const bool first_says_it = first.ended && WIFEXITED(first.status) && first.status != 0;
     const int rank = first_says_it ? 0 : failed_;
     const StartedRank& one = ranks_[as_index(rank)];
-    RanksEnd ended{shell_code_of(one.status), rank, WIFSIGNALED(one.status) ? WTERMSIG(one.status) : 0, {}};
+    RanksEnd ended{.exit_code = shell_code_of(one.status), .rank = rank, .output = {}};
+    if (WIFSIGNALED(one.status)) ended.signal = WTERMSIG(one.status);
     if (one.output_fd >= 0) ended.output = text_in_file(one.output_fd);
     return ended;
   }
 
  private:
+  using Place = std::vector<StartedRank>::const_iterator;
+  [[nodiscard]] Place first_stopped() const {
+    return std::ranges::find_if(ranks_, [](const StartedRank& one) { return one.looks_stopped >= kLooksStopped; });
+  }
+  [[nodiscard]] RanksEnd killed(Place rank, RanksEnd::Killed why) const {
+    return {
+        .exit_code = static_cast<int>(ExitCode::environment), .rank = static_cast<int>(rank - ranks_.begin()), .output = {}, .killed = why};
+  }
+  [[nodiscard]] RanksEnd result_without_failure() const {
+    const auto left = std::ranges::find_if(ranks_, [](const StartedRank& one) { return !one.ended; });
+    return left == ranks_.end() ? RanksEnd{} : killed(left, RanksEnd::Killed::too_late);
+  }
   void end() {
     signal(SIGKILL);
     for (StartedRank& one : ranks_) {
@@ -197,7 +227,7 @@ RanksEnd run_ranks(const std::vector<std::string>& words, const std::vector<std:
                    const std::atomic<int>& interrupted) {
   ::signal(SIGCHLD, SIG_DFL);  // a parent may have left it ignored
   Ranks started(words, of_others, ranks);
-  auto limit = Clock::time_point::max();
+  auto limit = Clock::time_point::max(), next_look = Clock::now() + kLookForStopped;
   bool told = false;
   while (started.any_left() && Clock::now() < limit) {
     if (const int signal = interrupted.load(); signal != 0 && !told) {
@@ -206,6 +236,11 @@ RanksEnd run_ranks(const std::vector<std::string>& words, const std::vector<std:
       told = true;
     }
     if (started.any_failed() && limit == Clock::time_point::max()) limit = Clock::now() + kGraceOfRanks;
+    if (started.first_ended() && limit == Clock::time_point::max()) limit = Clock::now() + kGraceBehindFirst;
+    if (Clock::now() >= next_look) {
+      next_look = Clock::now() + kLookForStopped;
+      if (started.any_stopped()) break;
+    }
     std::this_thread::sleep_for(kLookAtRanks);
   }
   return started.result();

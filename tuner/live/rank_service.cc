@@ -29,14 +29,14 @@ void await_store(WorkerProcess& worker) {
   }
 }
 
-/// What became of one request of rank 0's.
+/// What became of one request of rank 0.
 struct Served {
   bool begun = false;
-  std::optional<Error> death = {};  ///< why the worker could not even wait for it
+  std::optional<Error> death = {};  ///< why the worker could not even wait for the request
   std::optional<int> end = {};      ///< there are no more requests: the exit code
 };
 
-/// A worker that dies before it has said anything may be another program's victim.
+/// Returns the worker's next reply. A worker that dies before it has said anything may be another program's victim.
 std::variant<Reply, WorkerEnd> next_of(WorkerProcess& worker, Served& served) {
   constexpr double kNoLimit = 1e9;  // the worker's silence is judged instead
   try {
@@ -47,7 +47,7 @@ std::variant<Reply, WorkerEnd> next_of(WorkerProcess& worker, Served& served) {
   }
 }
 
-/// Throws Error where rank 0 can't be reached. A request that fails is rank 0's to judge: its own worker says why.
+/// Serves one request. Throws Error where rank 0 can't be reached. Rank 0 judges a request that fails: its own worker says why.
 Served serve_one(int number) {
   Served served;
   ServeRequest request;
@@ -83,11 +83,11 @@ RankLead::~RankLead() {
 
 void RankLead::end(int exit_code) {
   ended_ = true;
-  if (interrupt_flag() != 0) return;  // the others miss the store
+  if (interrupt_flag() != 0) return;  // the other ranks notice that the store is gone
   try {
     call_worker(EndRanksRequest{{}, exit_code}, {}, [](const Reply&) {});
   } catch (const Error&) {
-    // Where they can't be told, they miss the store.
+    // The other ranks that can't be told notice that the store is gone.
   }
 }
 

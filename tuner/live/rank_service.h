@@ -18,7 +18,7 @@ class RankLead {
   RankLead(const RankLead&) = delete;
   RankLead& operator=(const RankLead&) = delete;
 
-  /// The command ends with this code; so do the other ranks.
+  /// Ends the command with this code; the other ranks end with it, too.
   void end(int exit_code);
 
  private:

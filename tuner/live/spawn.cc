@@ -85,7 +85,7 @@ struct Child {
   int activity_fd;
 };
 
-// Between fork and exec: async-signal-safe calls only.
+// Runs between fork and exec, so it makes async-signal-safe calls only.
 [[noreturn]] void become_worker(const Child& child) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -16,12 +16,12 @@ namespace {
 constexpr const char* kColumns = "step,epoch,samples,loss,step_s,validation_loss,accuracy,learning_rate\n";
 constexpr auto kCommas = 7;
 
-/// What is not known or not finite is left empty.
+/// Leaves a value empty that is not known or not finite.
 std::string cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
 }
 
-/// Rows of the steps before `first_step`. Where the machine stopped in the middle of a row, that row is left out.
+/// Returns the rows of the steps before `first_step`. Where the machine stopped in the middle of a row, that row is left out.
 std::string earlier_rows(const std::string& path, int first_step) {
   std::ifstream file(path);
   std::string rows;

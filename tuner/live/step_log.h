@@ -13,12 +13,12 @@ namespace mptune::tuner {
 /// keeps the rows of the steps before it. Throws Error where it can't be written.
 class StepLog {
  public:
-  /// First bytes of such a file.
+  /// The first bytes of a step log.
   static constexpr const char* kMagic = "step,epoch,";
   /// `path`: "" writes nothing.
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// `epoch`: the one that ends with the step.
+  /// Adds the row of a step. `epoch`: the epoch that ends with the step.
   void add(const Trained& step, const std::optional<EpochFinished>& epoch);
 
  private:

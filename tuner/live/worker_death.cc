@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kReadAll = 3, kSizeOfBuffer = 10;  // actions of syslog(2)
 
-// What dmesg prints; "" where this process may not read it.
+// Returns what dmesg prints; "" where this process may not read it.
 std::string kernel_log() {
   const int size = ::klogctl(kSizeOfBuffer, nullptr, 0);
   if (size <= 0) return "";
@@ -64,7 +64,7 @@ Error silent(const SilenceVerdict& silence, const DeathCircumstances& circumstan
   return {what, where, "set MPTUNE_DEBUG=1 to see what it does; report this", ExitCode::environment};
 }
 
-// How LibTorch begins what CUDA reports. The worker's last line is that one (tuner/worker/main.cc).
+// How LibTorch begins an error that CUDA reports. The worker's last line is this error (tuner/worker/main.cc).
 constexpr std::string_view kCudaError = "CUDA error: ";
 
 /// `what`: "an illegal memory access was encountered on cuda:0, noticed in layer fc1".

@@ -10,18 +10,18 @@ namespace mptune::tuner {
 
 /// What a worker's death says beside its status.
 struct DeathCircumstances {
-  std::string plug_in = {};    ///< file of the model, if it is a plug-in; "" else
+  std::string plug_in = {};    ///< file of the model if it is a plug-in; "" otherwise
   bool out_of_memory = false;  ///< the kernel's log says that it killed the worker for lack of memory
   double processor_time_limit_s = std::numeric_limits<double>::infinity();  ///< of the process (ulimit -t); infinity: any
 };
 
-/// The file of a model that is a plug-in: "./libnet.so" of "./libnet.so:width=3"; "" for other models.
+/// Returns the file of a model that is a plug-in: "./libnet.so" for "./libnet.so:width=3"; "" for other models.
 [[nodiscard]] std::string plug_in_of(const std::string& model);
 
-/// Looks the circumstances up. `model`: as a request names it.
+/// Looks up the circumstances of a worker's end. `model`: the model as a request names it.
 [[nodiscard]] DeathCircumstances circumstances_of(const WorkerEnd& end, const std::string& model);
 
-/// What a user is told of a worker that ended without an answer, with what it did at its end where that is known:
+/// Returns what a user is told about a worker that ended without an answer, with what it did at its end where that is known:
 ///
 /// | the worker                                   | cause                                      | exit code       |
 /// |----------------------------------------------|--------------------------------------------|-----------------|
@@ -40,14 +40,14 @@ struct DeathCircumstances {
 /// | any other signal or exit code                | a mistake of ours                          | internal        |
 [[nodiscard]] Error death_of(const WorkerEnd& end, const DeathCircumstances& circumstances);
 
-/// Why a worker was ended that was silent, in a clause without its name: "was stopped by a signal (SIGSTOP) for 10 s".
+/// Returns why a silent worker was ended, in a clause without its name: "was stopped by a signal (SIGSTOP) for 10 s".
 [[nodiscard]] std::string silence_text(const SilenceVerdict& silence);
 
-/// True if a signal ended the worker that another program sent, or that no mistake of a program raises.
-/// (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP and SIGSYS are raised by mistakes.)
+/// Returns true if a signal ended the worker that another program sent, or that no mistake of a program raises. (SIGSEGV, SIGBUS, SIGILL,
+/// SIGFPE, SIGABRT, SIGTRAP and SIGSYS are raised by mistakes.)
 [[nodiscard]] bool ended_from_outside(const WorkerEnd& end);
 
-/// True if a line of the kernel's log says that it killed the process for lack of memory.
+/// Returns true if a line of the kernel's log says that it killed the process for lack of memory.
 [[nodiscard]] bool killed_for_memory(const std::string& kernel_log, long process);
 
 }  // namespace mptune::tuner

@@ -81,7 +81,7 @@ std::string own_folder() {
   return program.substr(0, program.find_last_of('/'));
 }
 
-/// Ranks serve the requests that name devices of theirs in the order in which rank 0 makes them.
+/// Numbers the requests that name devices of ranks: the ranks serve them in the order in which rank 0 makes them.
 Request numbered(Request request) {
   static int next = 0;
   std::visit(
@@ -95,7 +95,7 @@ Request numbered(Request request) {
   return request;
 }
 
-// What the worker writes for a request, of which it may leave a part when it is killed; "": nothing.
+// Returns the file that the worker writes for a request, and of which it may leave a part when it is killed; "" for none.
 std::string output_of(const Request& request) {
   if (const auto* measure = std::get_if<MeasureRequest>(&request)) return measure->path;
   if (const auto* record = std::get_if<RecordRequest>(&request)) return record->path;
@@ -138,13 +138,13 @@ struct WorkerProcess::Impl {
   WorkerWatch watch;
   Spawned process;
   std::string output;
-  std::string request;  // what is not sent yet
-  std::string replies;  // what is read but not taken yet
+  std::string request;  // the part that is not sent yet
+  std::string replies;  // what has been read but not taken yet
   std::size_t searched = 0;
   std::string last_words;
   bool show_words = std::getenv("MPTUNE_DEBUG") != nullptr;
   bool greeted = false;
-  bool finished = false;  // said Done or Failed
+  bool finished = false;  // the worker said Done or Failed
   bool reaped = false;
   bool killed = false;
   int status = 0;
@@ -189,7 +189,7 @@ void WorkerProcess::Impl::read_words() {
   }
 }
 
-// False at the end of the pipe.
+// Returns false at the end of the pipe.
 bool WorkerProcess::Impl::read_replies() {
   std::array<char, 65536> data;
   while (true) {
@@ -241,7 +241,7 @@ bool WorkerProcess::Impl::reap(bool wait) {
 }
 
 void WorkerProcess::Impl::kill_group() {
-  // Once only: later the process id may belong to another process.
+  // The group is killed only once: later the process ID may belong to another process.
   if (std::exchange(killed, true)) return;
   ::kill(-process.pid, SIGKILL);
   reap(true);

@@ -15,11 +15,11 @@
 
 namespace mptune::tuner {
 
-/// Where `mptune-worker` is: `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment) with the
-/// remedy.
+/// Returns where `mptune-worker` is: at `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment)
+/// with the remedy.
 [[nodiscard]] std::string find_worker();
 
-/// Where the library is that records a CUDA program from within: libmptune_injection.so beside the running program, or in
+/// Returns where the library is that records a CUDA program from within: libmptune_injection.so beside the running program, or in
 /// ../libexec/mptune. Throws Error (environment) with the remedy.
 [[nodiscard]] std::string find_injection();
 
@@ -29,12 +29,12 @@ struct WorkerEnd {
   int exit_code = 0;
   bool by_another = false;      ///< the signal came from another program, not from a mistake of the worker's own
   bool timed_out = false;       ///< this process ended it
-  bool interrupted = false;     ///< likewise
-  bool closed_pipe = false;     ///< likewise: it closed its pipe and went on
+  bool interrupted = false;     ///< this process ended it, as it was interrupted itself
+  bool closed_pipe = false;     ///< this process ended it, as it had closed its pipe and went on
   SilenceVerdict silence = {};  ///< why it timed out; nothing where a reply took too long
   std::string doing = {};       ///< what the worker did at its end, "" where that is not known
-  long process = 0;             ///< its number
-  double processor_time_s = 0;  ///< that it used
+  long process = 0;             ///< its process ID
+  double processor_time_s = 0;  ///< processor time that it used
   std::string last_words;       ///< tail of its stderr, for people only: decisions never read it
 };
 
@@ -48,9 +48,9 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// Next reply, or how the worker ended. Waits at most `timeout_s`, and as long as the worker's silence is within the limits (kills the
-  /// group and reports timed_out after that), and looks at `interrupted` at least every 50 ms. A worker that could not load its libraries
-  /// ends as Error (environment) with the remedy; one that speaks another protocol version likewise.
+  /// Returns the next reply, or how the worker ended. Waits at most `timeout_s`, and only as long as the worker's silence is within the
+  /// limits; after that it kills the group and reports timed_out. Looks at `interrupted` at least every 50 ms. Throws Error (environment)
+  /// with the remedy for a worker that could not load its libraries, and for one that speaks another protocol version.
   [[nodiscard]] std::variant<Reply, WorkerEnd> next(double timeout_s, const std::atomic<int>& interrupted);
 
   /// Kills the whole group and reaps it.
@@ -70,8 +70,8 @@ class OutOfTime : public Error {
   explicit OutOfTime(const Error& error) : Error(error) {}
 };
 
-/// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
-/// interrupt what interrupt_error() says; any other end what worker_death.h says, as OutOfTime where the time was over.
+/// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Throws what throw_failed() throws for Failed, what
+/// interrupt_error() returns for an interrupt, and what worker_death.h says for any other end, as OutOfTime where the time was over.
 void call_worker(const Request& request, const WaitOptions& wait, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune::tuner

@@ -10,14 +10,14 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr double kTimesBefore = 10;       // an activity that took so many times as long as before does not end
-constexpr double kTimesBeforeToTell = 3;  // and is told to the user from here on
+constexpr double kTimesBefore = 10;       // an activity that takes this many times as long as before does not end
+constexpr double kTimesBeforeToTell = 3;  // and the user is told about it from this factor on
 
 double age(double since_s, const WorkerSigns& signs) {
   return signs.now_s - std::max(since_s, signs.watched_since_s);
 }
 
-/// A worker that does not beat yet has lived when it replied.
+/// Returns when the worker last showed life: a worker that does not beat yet did when it replied.
 double last_life(const WorkerSigns& signs) {
   return signs.beat_s > 0 ? signs.beat_s : signs.last_reply_s;
 }
@@ -49,7 +49,7 @@ SilenceVerdict judge_what_it_does(const WorkerSigns& signs, const WaitLimits& li
   return {};
 }
 
-/// The activity that has lasted longest; "" for none.
+/// Returns the activity that has lasted longest; "" for none.
 std::string longest_activity(const WorkerSigns& signs) {
   const ThreadActivity* longest = nullptr;
   for (const ThreadActivity& activity : signs.activities)
@@ -59,7 +59,7 @@ std::string longest_activity(const WorkerSigns& signs) {
 
 constexpr double kGap = 1;  // looks so far apart mean that this process was stopped itself
 
-/// What the user allows anything to take the first time, by MPTUNE_PATIENCE; 0: nothing said.
+/// Returns how long anything may take the first time, as the user says with MPTUNE_PATIENCE; 0 where the user says nothing.
 double asked_patience() {
   const char* text = std::getenv("MPTUNE_PATIENCE");
   return text == nullptr ? 0 : std::max(0.0, std::atof(text));

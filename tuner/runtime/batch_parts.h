@@ -8,8 +8,9 @@
 
 namespace mptune::tuner {
 
-/// How the samples of one batch are divided over a plan's micro-batches: as the plan says, or where there are fewer samples, evenly over as
-/// few micro-batches as hold them in the plan's largest size. The others, the last ones, are left out of the step.
+/// Divides the samples of one batch over a plan's micro-batches. A full batch is divided as the plan says. A smaller one is divided evenly
+/// over as few micro-batches as can hold it at the plan's largest size; the last micro-batches then stay empty and are left out of the
+/// step.
 class BatchParts {
  public:
   BatchParts() = default;
@@ -20,7 +21,7 @@ class BatchParts {
   [[nodiscard]] int size(int microbatch) const { return sizes_[as_index(microbatch)]; }
   [[nodiscard]] bool empty(int microbatch) const { return size(microbatch) == 0; }
   [[nodiscard]] std::int64_t samples() const { return samples_; }
-  /// Index of a micro-batch's first sample in the batch.
+  /// Returns the index of a micro-batch's first sample in the batch.
   [[nodiscard]] std::int64_t first(int microbatch) const { return firsts_[as_index(microbatch)]; }
 
  private:

@@ -145,9 +145,9 @@ void BoundGraph::find_trained_alike() {
   }
   compare_replicas(kinds);
   if (!ranks_) return;
-  const std::vector<std::string> of_ranks = ranks_->exchange_texts(kTagOfConnections, join(own, "\n"));
+  const std::vector<std::vector<std::string>> of_ranks = ranks_->exchange_lines(kTagOfConnections, own);
   std::vector<std::string> all;
-  for (std::size_t d = 0; d < devices_.size(); ++d) all.push_back(split(of_ranks.at(as_index(devices_[d]->spec().rank)), '\n').at(d));
+  for (std::size_t d = 0; d < devices_.size(); ++d) all.push_back(of_ranks.at(as_index(devices_[d]->spec().rank))[d]);
   compare_replicas(all);
 }
 

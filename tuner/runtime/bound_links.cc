@@ -52,7 +52,7 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
       continue;
     }
     if (direct(pair.source, pair.destination) != nullptr) continue;
-    // What other ranks send and get lies in host memory.
+    // What this rank exchanges with others lies in host memory.
     for (const int end : {pair.source, pair.destination})
       if (is_here(end) && device(end).spec().kind == DeviceSpec::Kind::cuda) add_host_lanes(end, link);
   }
@@ -69,7 +69,7 @@ void BoundGraph::add_host_lanes(int device, const LinkThrottle& link) {
   lanes_[{kHostMemory, device}] = std::make_unique<profiler::CopyLane>(host, own, link);
 }
 
-/// `tag`: of the stream between ranks.
+/// `tag`: the tag of the stream between ranks.
 MailboxChannel::Direction BoundGraph::direction(int source, int destination, int tag, bool gradient) {
   const auto lane = [this](int from, int to) {
     const auto found = lanes_.find({from, to});
@@ -91,8 +91,8 @@ MailboxChannel::Direction BoundGraph::direction(int source, int destination, int
           }};
 }
 
-// Announced once it is queued here: what other GPUs wait for is then in a queue, and needs no thread of this process. A thread may wait for
-// all queues of its GPU, as CUDA does before it loads a kernel.
+// A message is announced once it is queued here: what other GPUs wait for is then in a queue, and needs no thread of this process. A thread
+// may have to wait for all queues of its GPU, as CUDA does before it loads a kernel.
 MomentPtr BoundGraph::send_directly(profiler::GpuCommunicator& communicator, int to, int tag, MessageTag message, const Tensors& tensors,
                                     MailboxChannel::Time began) {
   const TensorLayout layout = layout_of(tensors);

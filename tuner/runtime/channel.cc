@@ -8,7 +8,7 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Where the tensors of a message go. One that is there twice is copied once, and the two are one tensor again.
+/// Where the tensors of a message go. A tensor that is in the message twice is copied once, and both places get the same copy.
 class Places {
  public:
   explicit Places(const Tensors& tensors) {
@@ -68,7 +68,7 @@ void MailboxChannel::observe(MessageTag tag, const Tensors& tensors, Time began,
   observer_(tag, bytes, began, ended);
 }
 
-/// Returns the copy's number; 0: there was nothing to copy.
+/// Returns the copy's number, or 0 if there was nothing to copy.
 std::int64_t MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent) {
   Places places(tensors);
   if (places.empty()) {
@@ -90,7 +90,7 @@ std::int64_t MailboxChannel::copy(profiler::CopyLane& lane, MessageTag tag, Tens
       [this](std::exception_ptr error) { failed_(std::move(error)); });
 }
 
-/// Returns the moment after which nothing reads the tensors to send them.
+/// Returns the moment after which sending no longer reads the tensors.
 MomentPtr MailboxChannel::deliver(MessageTag tag, Message message) {
   const Direction& direction = direction_of(tag);
   if (direction.elsewhere) return send_elsewhere(tag, std::move(message), profiler::SteadyClock::now());
@@ -114,7 +114,8 @@ void MailboxChannel::arrive(MessageTag tag, Message message, Time began) {
   const Tensors tensors = observer_ ? Places(message.tensors).take() : Tensors();
   const MomentPtr there = message.there;
   const Time came = profiler::SteadyClock::now();
-  // Before a GPU has it: the receiver queues its work meanwhile. The step ends once this thread has done all its messages.
+  // The message is delivered before the GPU has it, so that the receiver queues its work meanwhile. The step ends once this thread has done
+  // all its messages.
   (void)deliver(tag, std::move(message));
   if (!observer_) return;
   wait_for(there);

@@ -33,37 +33,38 @@ struct StepCancelled : std::exception {
 };
 
 /// Carries tensors in both directions between a replica of a stage and a replica of one that reads its outputs. A message is sent and
-/// received once a step, each end by one thread. send() never waits for the receiver. A received tensor requires a gradient if the sent one
-/// did. An undefined tensor stays undefined at its index and is not copied.
+/// received once a step, and each end is used by one thread. send() never waits for the receiver. A received tensor requires a gradient if
+/// the sent one did. An undefined tensor stays undefined at its index and is not copied.
 class Channel {
  public:
   virtual ~Channel() = default;
   virtual void send(MessageTag tag, Tensors tensors) = 0;
-  /// Blocks until nothing reads the tensors any more that were sent with `tag` in this step, in the sender's thread. Returns at once where
-  /// none were. Throws c10::Error if a device has failed.
+  /// Blocks until nothing reads the tensors any more that were sent with `tag` in this step. Call it in the sender's thread. Returns at
+  /// once where none were sent. Throws c10::Error if a device has failed.
   virtual void await_sent(MessageTag tag) = 0;
-  /// Waits for the tensors sent with `tag`, in the receiver's memory. Throws StepCancelled.
+  /// Waits for the tensors sent with `tag` and returns them in the receiver's memory. Throws StepCancelled.
   [[nodiscard]] virtual Message receive(MessageTag tag) = 0;
-  /// The same without waiting: nothing, if they have not arrived.
+  /// Does the same as receive() without waiting: returns nothing if the tensors have not arrived.
   [[nodiscard]] virtual std::optional<Message> try_receive(MessageTag tag) = 0;
   [[nodiscard]] virtual bool arrived(MessageTag tag) = 0;
   /// Wakes the receivers with StepCancelled until reset().
   virtual void cancel() = 0;
-  /// Forgets what was sent. Requires: no copy under way.
+  /// Forgets what was sent. Requires: no copy is under way.
   virtual void reset() = 0;
 };
 
-/// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy. One end may be in another process.
+/// A channel that copies through lanes. If both ends are on the same device, it passes the tensors on without a copy. One end may be in
+/// another process.
 class MailboxChannel final : public Channel {
  public:
   using Time = profiler::SteadyClock::time_point;
   /// One direction. Both pointers outlive the channel.
   struct Direction {
-    profiler::CopyLane* lane = nullptr;  ///< null: both ends are on one device, or the sender is elsewhere
+    profiler::CopyLane* lane = nullptr;  ///< null: both ends are on one device, or the sender is in another process
     profiler::Doorbell* receiver =
-        nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel(); null: it is elsewhere
-    /// Where the receiver is in another process: sends to it, in the thread that copied. Else empty. `began`: when the message began.
-    /// Returns the moment after which nothing reads the tensors.
+        nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel(); null: the device is in another process
+    /// Sends to a receiver in another process, in the thread that copied; empty where the receiver is in this process. `began`: when the
+    /// message began. Returns the moment after which nothing reads the tensors.
     std::function<MomentPtr(MessageTag, Tensors, Time began)> elsewhere = nullptr;
   };
   /// `failed` gets the error of a failed copy, in the thread that copied.
@@ -76,7 +77,7 @@ class MailboxChannel final : public Channel {
   [[nodiscard]] bool arrived(MessageTag tag) override;
   void cancel() override;
   void reset() override;
-  /// A message that was sent in another process has come, at `began` on that one's clock. One thread for a direction.
+  /// Takes a message that has come from another process. `began` is on the sender's clock. One thread calls this for a direction.
   void arrive(MessageTag tag, Message message, Time began);
 
   /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only. A message between processes is one
@@ -89,12 +90,12 @@ class MailboxChannel final : public Channel {
   struct Slot {
     std::atomic<bool> arrived{false};
     Message message;
-    std::int64_t copy = 0;  ///< number of the lane's copy, and
-    MomentPtr read;         ///< without a lane, the end of what reads the tensors; both of the sender's thread
+    std::int64_t copy = 0;  ///< number of the lane's copy; used by the sender's thread only
+    MomentPtr read;         ///< without a lane, the end of what reads the tensors; used by the sender's thread only
   };
   [[nodiscard]] const Direction& direction_of(MessageTag tag) const { return directions_[tag.gradient ? 1 : 0]; }
   [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
-  /// `sent`: of a message of another process.
+  /// `sent`: when another process began to send the message; empty for a message of this process.
   std::int64_t copy(profiler::CopyLane& lane, MessageTag tag, Tensors tensors, std::optional<Time> sent = {});
   void observe(MessageTag tag, const Tensors& tensors, Time began, Time ended) const;
   MomentPtr deliver(MessageTag tag, Message message);

@@ -76,7 +76,7 @@ void add_outputs(ComparedTensors& compared, const Model& model, const std::vecto
       compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0, true}, ours[i][k], theirs[i][k]);
 }
 
-/// Allowed difference between sums in another order: larger where parts of the model use half precision.
+/// Returns the allowed difference between sums in different orders. It is larger where parts of the model use half precision.
 double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   double epsilon = 0;
   for (const NamedTensor& parameter : model.parameters()) epsilon = std::max(epsilon, epsilon_of(parameter.tensor.scalar_type()));
@@ -88,14 +88,15 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   return std::max(kCheckTolerance, 8 * epsilon);
 }
 
-/// The rows of a whole-batch tensor that belong to `count` samples from `first` on; the tensor itself if dimension 0 is not the samples.
+/// Returns the rows of a whole-batch tensor that belong to `count` samples from `first` on, or the tensor itself if dimension 0 is not the
+/// samples.
 at::Tensor share_of(const at::Tensor& tensor, std::int64_t total, std::int64_t first, std::int64_t count) {
   if (tensor.dim() == 0 || tensor.size(0) % total != 0) return tensor;
   const std::int64_t each = tensor.size(0) / total;
   return tensor.narrow(0, first * each, count * each);
 }
 
-/// CPU devices under the plan's names, one core each: comparing numbers does not need the plan's devices.
+/// Makes CPU devices under the plan's names, with one core each: comparing numbers does not need the plan's devices.
 std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
   const std::vector<int> cores = available_cores();
   std::vector<std::shared_ptr<Device>> devices;
@@ -108,7 +109,7 @@ std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
   return devices;
 }
 
-/// The model and the batch as a plan's pipeline gets them.
+/// Return the model and the batch as a plan's pipeline gets them.
 Model in_format(const Model& model, MemoryFormat format) {
   std::vector<ModelLayer> layers = cloned_layers(model);
   profiler::to_memory_format(layers, format);
@@ -124,7 +125,7 @@ bool has_no_number(const at::Tensor& tensor) {
   return tensor.defined() && at::isFloatingType(tensor.scalar_type()) && tensor.isnan().any().item<bool>();
 }
 
-// Pieces and the whole would agree that a loss is no number, although nothing can be trained.
+// Without this check, the pieces and the whole model would agree on a loss that is not a number, although nothing can be trained.
 void require_finite_loss(const Model& model, const StepRecord& step) {
   if (std::isfinite(step.loss.item<double>())) return;
   const auto first = std::ranges::find_if(step.outputs, [](const Tensors& outputs) { return std::ranges::any_of(outputs, has_no_number); });
@@ -156,14 +157,14 @@ constexpr const char* kSamplesAloneOrNamedLoss =
     "let each sample be computed by itself, and the loss be a mean over the samples; where it is a mean over what counts (padding, class "
     "weights), leave it out of the program and give --loss cross_entropy:ignore_index=..:weight=..";
 constexpr int kMostAlone = 8;     // samples that are each run alone
-constexpr int kAloneOfLarge = 4;  // of a larger batch, whose other samples are run together
+constexpr int kAloneOfLarge = 4;  // the number for a larger batch, whose other samples are run together
 
 bool loss_is_of_the_model(const Model& model) {
   return !model.loss().choice();
 }
 
-/// Further ways to split the batch. Samples that influence each other may do so equally in micro-batches of one size: routing that happens
-/// to be as balanced in every half as in the whole. So samples run alone, and in parts of unequal size.
+/// Returns further ways to split the batch. Samples that influence each other may do so equally in micro-batches of one size: for example,
+/// routing may happen to be as balanced in every half as in the whole. So samples run alone, and in parts of unequal size.
 std::vector<std::vector<int>> further_splits(const std::vector<int>& asked, const SampleRange& samples) {
   const int batch = std::accumulate(asked.begin(), asked.end(), 0);
   std::vector<std::vector<int>> splits;
@@ -181,7 +182,7 @@ std::vector<std::vector<int>> further_splits(const std::vector<int>& asked, cons
   return splits;
 }
 
-/// One part of two comparisons that both agree.
+/// Joins two comparisons that both agree into one part.
 CheckPart joined(CheckPart all, CheckPart more) {
   if (more.difference || !more.left_out.empty()) return more;
   const std::string end = kWithWholeBatch;
@@ -288,7 +289,7 @@ std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::v
           (void)WholeModel(model_).forward(inputs, running, nullptr, of_part.observer());
           found.operation = of_batch.first_difference(of_part, tolerance, part_of);
         }
-        // One number, such as a loss, is another for every part; what it is made of shows whether samples couple.
+        // A scalar, such as a loss, differs from part to part anyway; the tensors that it is computed from show whether samples couple.
         if (expected.dim() == 0 && found.operation.empty()) continue;
         return found;
       }
@@ -318,7 +319,7 @@ CheckPart ModelCheck::microbatches(const std::vector<int>& sizes, const std::fun
   for (const std::vector<int>& further : further_splits(sizes, model_.samples())) {
     if (all.difference || !all.left_out.empty() || (has_time && !has_time())) break;
     try {
-      CheckPart more = microbatches_of(further, about);  // first: it may throw, and `all` stays
+      CheckPart more = microbatches_of(further, about);  // computed before joining: if it throws, `all` stays
       all = joined(std::move(all), std::move(more));
     } catch (const c10::OutOfMemoryError&) {
       throw;
@@ -365,7 +366,7 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
                               sizes_text(plan.microbatch_sizes) + ": loss, gradients, buffers"};
   about.tolerance = tolerance_of(model_, {});
   about.remedy = "report this model and plan";
-  const ThreadCount one_thread(1);  // as the pipeline's devices, one core each
+  const ThreadCount one_thread(1);  // the pipeline's devices have one core each
   const MemoryFormat format = plan.options.memory_format;
   const StepRecord expected = whole_step(in_format(model_, format), in_format(batch_, format), plan.microbatch_sizes, seed_);
   PipelineOptions options;

@@ -20,21 +20,22 @@ namespace mptune::tuner {
 /// program, the operator where it is known. pieces() and microbatches() throw Error (infeasible) where the loss is not finite.
 class ModelCheck {
  public:
-  /// Refers to `model`, which outlives this object. `seed` is that of random layers.
+  /// Refers to `model`, which outlives this object. `seed` is the seed of random layers.
   ModelCheck(const Model& model, Batch batch, std::uint64_t seed);
 
   /// "again": runs each layer twice on the same input; recomputation needs equal outputs. "pieces": compares every layer, run as a piece of
   /// its own, with the whole model.
   [[nodiscard]] std::vector<CheckPart> pieces();
-  /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch, then those over samples alone and over parts
-  /// of unequal size, as far as the model takes them. Ends at the first that differs. Left out where batch norms couple
-  /// samples, and where micro-batches differ by a buffer alone that those before them have written.
-  /// `has_time`: asked before each of the further splits; may be empty.
+  /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch, then the sums over single samples and over
+  /// parts of unequal size, as far as the model takes these. Ends at the first sum that differs. Left out where batch norms couple samples,
+  /// and where micro-batches differ only by a buffer that earlier ones have written. `has_time`: asked before each of the further splits;
+  /// may be empty.
   [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes, const std::function<bool()>& has_time = {});
   /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
   /// micro-batches.
   [[nodiscard]] CheckPart plan(const Plan& plan) const;
-  /// "precision": by how much a step in the model's precision differs from one in float32. Requires: the model's is another.
+  /// "precision": measures by how much a step in the model's precision differs from one in float32. Requires: the model's precision is not
+  /// float32.
   [[nodiscard]] CheckPart precision();
 
  private:
@@ -45,7 +46,7 @@ class ModelCheck {
   void name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const;
   [[nodiscard]] ComparedTensors compared_with_whole(const StepRecord& step, const CheckPart& about);
   [[nodiscard]] CheckPart microbatches_of(const std::vector<int>& sizes, CheckPart about);
-  /// "layer writes its buffer x" where the micro-batches agree once each begins with the model's buffers; else "".
+  /// Returns "layer writes its buffer x" where the micro-batches agree once each begins with the model's buffers; else "".
   [[nodiscard]] std::string writer_that_explains(const std::vector<int>& sizes, const CheckPart& about);
   [[nodiscard]] std::optional<CheckDifference> first_layer_that_couples(const std::vector<int>& sizes, double tolerance);
 

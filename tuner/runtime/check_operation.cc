@@ -12,7 +12,7 @@
 namespace mptune::tuner {
 namespace {
 
-/// True for operators such as aten.empty, whose result is uninitialised memory.
+/// Returns true for operators such as aten.empty, whose result is uninitialised memory.
 bool makes_uninitialised(const profiler::ProgramNode& node) {
   return node.target.find(".empty") != std::string::npos || node.target.find(".new_empty") != std::string::npos;
 }

@@ -16,7 +16,7 @@ class WatchedNodes {
   /// Pass it to one run. Requires: this object outlives that run.
   [[nodiscard]] profiler::NodeObserver observer();
 
-  /// The first node whose tensors differ from another run's by more than `tolerance`, described with module and Python line; "" for none.
+  /// Returns the first node whose tensors differ from another run's by more than `tolerance`, with its module and Python line; "" for none.
   /// `part_of` selects from a tensor of this run the samples that the other run has.
   [[nodiscard]] std::string first_difference(const WatchedNodes& other, double tolerance,
                                              const std::function<at::Tensor(const at::Tensor&)>& part_of = nullptr) const;
@@ -26,11 +26,12 @@ class WatchedNodes {
   std::map<int, Tensors> made_;
 };
 
-/// Machine epsilon of a half-precision type, 0 for any other type; for a graph the largest of its values' types.
+/// Returns the machine epsilon of a half-precision type, and 0 for any other type. For a graph, returns the largest among the types of its
+/// values.
 [[nodiscard]] double epsilon_of(at::ScalarType type);
 [[nodiscard]] double epsilon_of(const profiler::ProgramGraph& graph);
 
-/// Describes the last operator of the range that reads a parameter, with module and Python line; "" for none.
+/// Describes the last operator of the range that reads a parameter, with its module and Python line; "" for none.
 [[nodiscard]] std::string reader_of(const profiler::ExportedRange& range, const std::string& parameter);
 
 }  // namespace mptune::tuner

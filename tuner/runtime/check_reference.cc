@@ -76,7 +76,8 @@ at::Tensor number(double value) {
   return at::scalar_tensor(value, at::kDouble);
 }
 
-/// The step's parameters by every name that the file has for them: a tied parameter may have another name in Python than in the program.
+/// Returns the step's parameters by every name that the file has for them: a tied parameter may have another name in Python than in the
+/// program.
 std::map<std::string, NamedTensor> by_every_name(const profiler::ExportedArchive& archive, const ProgramStep& step) {
   std::map<std::string, NamedTensor> named;
   for (const NamedTensor& parameter : step.layer->parameters()) {
@@ -95,7 +96,7 @@ double least_scale_of(const std::map<std::string, double>& norms) {
   return kLeastGradientScale * largest;
 }
 
-/// Number of the last operator that reads a parameter. Backward reaches later operators first.
+/// Returns the number of the last operator that reads a parameter. Backward reaches later operators first.
 int last_reader(const ProgramStep& step, const std::string& name) {
   const profiler::ExportedProgram& program = step.program->program;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)

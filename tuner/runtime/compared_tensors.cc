@@ -9,7 +9,7 @@
 namespace mptune::tuner {
 namespace {
 
-constexpr double kTiny = 1e-30;  // all zeros against something is a difference
+constexpr double kTiny = 1e-30;  // makes a tensor differ from one that is all zeros
 
 double largest_of(const at::Tensor& tensor) {
   return tensor.numel() == 0 ? 0 : tensor.abs().max().item<double>();

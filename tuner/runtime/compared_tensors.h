@@ -9,8 +9,9 @@
 
 namespace mptune::tuner {
 
-/// Largest difference of two tensors over the largest value of `theirs`, or over `least_scale` where that is more. 0 for equal bits (two
-/// NaN are equal); an undefined tensor is all zeros; infinite where shapes differ or only one of two numbers is finite.
+/// Returns the largest difference of two tensors divided by the largest value of `theirs`, or by `least_scale` where that is more. Returns
+/// 0 for equal bits (two NaN are equal), and infinity where shapes or types differ or only one of two numbers is finite. An undefined
+/// tensor counts as all zeros.
 [[nodiscard]] double relative_difference(const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
 
 /// Sets this thread's number of intra-op threads while it lives. Another number would change the order of sums.
@@ -31,7 +32,7 @@ class ComparedTensors {
   /// `part` says what is compared and what is allowed.
   explicit ComparedTensors(CheckPart part) : part_(std::move(part)) {}
 
-  /// `where` names the tensor; its `relative` is ignored. `least_scale` as above.
+  /// Compares one tensor. `where` names it; its `relative` is ignored. `least_scale`: see relative_difference().
   void add(const CheckDifference& where, const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
 
   [[nodiscard]] bool differs() const { return part_.difference.has_value(); }

@@ -11,25 +11,25 @@
 
 namespace mptune::tuner {
 
-/// What a plan's devices of different ranks exchange without the host's memory: GPUs over NCCL. Each direction of a link has a communicator
-/// of its own, so that a message does not wait for one that goes the other way.
+/// The connections over which a plan's devices of different ranks exchange tensors without the host's memory: GPUs over NCCL. Each
+/// direction of a link has a communicator of its own, so that a message does not wait for one that goes the other way.
 class DirectLinks {
  public:
-  /// Every rank passes the same. Waits for the others.
+  /// The connections to make. Every rank passes the same, and the constructor waits for the other ranks.
   struct Wanted {
     std::vector<std::shared_ptr<Device>> devices;       ///< of all ranks
     std::set<std::pair<int, int>> messages;             ///< between devices of different ranks: source, destination
     std::map<int, std::vector<int>> sums;               ///< by stage: devices of different ranks whose gradients are all-reduced
-    const profiler::GpuConnector* connector = nullptr;  ///< null: no device has GPUs' connections
+    const profiler::GpuConnector* connector = nullptr;  ///< null: GPUs are not connected
   };
   DirectLinks(RankStreams& streams, const Wanted& wanted, int tag);
 
   /// The communicator for messages from one device, member 0, to another, member 1, of which one is here. Null where they travel through
   /// the host's memory.
   [[nodiscard]] profiler::GpuCommunicator* between(int source, int destination) const;
-  /// That of a stage's all-reduce; null likewise.
+  /// The communicator for a stage's all-reduce. Null where the gradients travel through the host's memory.
   [[nodiscard]] profiler::GpuCommunicator* sum_of(int stage) const;
-  /// Other ranks to which this one has communicators.
+  /// Returns the other ranks to which this one has communicators.
   [[nodiscard]] std::vector<int> connected_ranks() const { return {connected_ranks_.begin(), connected_ranks_.end()}; }
   void abort() const;
 

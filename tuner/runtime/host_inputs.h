@@ -10,22 +10,23 @@
 namespace mptune::tuner {
 
 /// A step's batch in host memory, by micro-batches. What a device would copy within the host's memory before it can read it
-/// (Device::staged) is copied by the thread that drives the step, while the devices compute. The others get views of the batch.
+/// (Device::staged) is copied by the thread that drives the step, while the devices compute. Other devices get views of the batch.
 class HostInputs {
  public:
   /// `graph` outlives this.
   explicit HostInputs(const BoundGraph& graph);
 
-  /// Before the step, in the thread that drives it. `target` may be undefined.
+  /// Takes the batch of a step. Call it before the step, in the thread that drives it. `target` may be undefined.
   void begin(Tensors inputs, at::Tensor target, const BatchParts& parts);
-  /// During the step, in that thread. Stages what is to be staged; an exception reaches those who wait for it.
+  /// Stages what devices need staged. Call it during the step, in the same thread. An exception reaches the threads that wait for the
+  /// tensors.
   void stage();
   void end();
 
-  /// What a stage reads of the batch's inputs (StageTensors). In the device's compute thread: waits until they are staged. Each once a
-  /// step.
+  /// Returns what a stage reads of the batch's inputs (StageTensors), and waits until it is staged. Call it in the device's compute thread,
+  /// once a step for each stage and micro-batch.
   [[nodiscard]] Tensors inputs_of(int stage, int microbatch);
-  /// Undefined if the batch has no target.
+  /// Returns the target of a micro-batch; undefined if the batch has none.
   [[nodiscard]] at::Tensor target_of(int microbatch);
 
  private:

@@ -8,8 +8,9 @@
 
 namespace mptune::tuner {
 
-/// Lets devices that wait compute weight gradients of any stage, if the plan says so: those of one group (planner::helping_groups), so that
-/// the bits are the same. One weight of one micro-batch (or of fused ones) at a time; the memory stays charged to the stage's device.
+/// Lets devices that wait compute weight gradients of any stage, if the plan says so. Only devices of one group (planner::helping_groups)
+/// help each other, so that the bits are the same. A device computes one weight of one micro-batch (or of fused ones) at a time; the memory
+/// stays charged to the stage's device.
 ///
 ///     cpu:0   F0 F1 .. W0 of stage 1 ..  I0 ..      cpu:0 waits for a gradient and has no weight gradient of its own
 ///     cpu:1         F0 F1 I0 I1 W0 W1
@@ -18,7 +19,7 @@ class IdleHelp {
   /// `graph` outlives this.
   explicit IdleHelp(BoundGraph& graph);
 
-  /// True if the device may help others, or be helped.
+  /// Returns true if the device may help others, or be helped.
   [[nodiscard]] bool takes_part(int device) const { return !helped_[as_index(device)].empty(); }
 
   /// Waits for `ready()` to return true. Meanwhile the device computes weight gradients, its own stages' first: the smallest first while

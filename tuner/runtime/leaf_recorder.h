@@ -16,23 +16,23 @@ class LeafRecorder {
   /// `layers` are the names of the stage's layers.
   LeafRecorder(HostCollector& collector, LaneLog& log, int first_layer, const std::vector<std::string>& layers);
 
-  /// The next leaf begins now.
+  /// Begins the next leaf now.
   void begin(const Tag& tag);
   /// Ends the current leaf: it was `kind` of `layer` (index in the model; one past the stage's last layer is the loss).
   void leaf(EventKind kind, int layer);
-  /// A leaf that belongs to no layer, from `start` to now: "wait", "optimizer", "sum gradients".
+  /// Records a leaf that belongs to no layer, from `start` to now: "wait", "optimizer", "sum gradients".
   void leaf(EventKind kind, const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
-  /// Weight gradients of `layer` that another device computed, of the tag's micro-batch and `further` ones fused with it: `log` is that
-  /// device's. Any thread may call this with a log of its own.
+  /// Records weight gradients of `layer` that another device computed, for the tag's micro-batch and `further` ones fused with it. `log` is
+  /// the other device's. Any thread may call this with a log of its own.
   void weights_elsewhere(LaneLog& log, int layer, const Tag& tag, int further, profiler::SteadyClock::time_point start) const;
-  /// An action of the schedule, from `start` to now: the range around its leaves.
+  /// Records an action of the schedule, from `start` to now, as the range around its leaves.
   void range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
 
  private:
   HostCollector& collector_;
   LaneLog& log_;
   int first_layer_;
-  std::map<EventKind, std::vector<int>> names_;  ///< by kind, of the layers and the loss
+  std::map<EventKind, std::vector<int>> names_;  ///< by kind: names of the layers and of the loss
   Tag tag_;
   profiler::SteadyClock::time_point last_;
 };

@@ -12,8 +12,8 @@
 
 namespace mptune::tuner {
 
-/// The weight gradients of one stage replica that input gradients have left. It hands them out so that every weight adds its micro-batches
-/// in one order, whichever threads compute them. Thread-safe.
+/// The weight gradients of one stage replica that are left to compute after its input gradients. It hands them out so that every weight
+/// adds its micro-batches in one order, whichever threads compute them. Thread-safe.
 ///
 ///     row of the device   I0  I1  I2  W0  W1  W2       weight a   0 -> 1 -> 2     one after another
 ///                                                      weight b   0 -> 1 -> 2     weights at the same time
@@ -21,7 +21,8 @@ namespace mptune::tuner {
 class PendingWeights {
  public:
   using Groups = std::vector<std::vector<int>>;
-  /// A weight's gradients in a micro-batch, or in fused ones, that somebody computes. Call done() with it, or fail the step.
+  /// The gradients of a weight in one micro-batch, or in several fused ones, that a thread has taken to compute. Call done() with it, or
+  /// fail the step.
   struct Taken {
     profiler::WeightGradients gradients;  ///< for run_together()
     at::Tensor weight;
@@ -30,33 +31,33 @@ class PendingWeights {
   };
   enum class Size { smallest, largest };
 
-  /// `order`: micro-batches in the order in which their weight gradients are added, those of whole backwards included. Each entry holds
-  /// one, or several that are fused, ascending.
+  /// `order`: micro-batches in the order in which their weight gradients are added, those of whole backwards included. Each entry holds one
+  /// micro-batch, or several fused ones, ascending.
   explicit PendingWeights(const Groups& order);
 
   /// Called whenever gradients can be taken that could not before, in the thread that caused it; it must not call back.
   /// Set it before the first step; null: nobody is told.
   void set_ready_observer(std::function<void()> observer) { ready_observer_ = std::move(observer); }
 
-  /// After the input gradients of a micro-batch. Whole backwards have no `gradients`.
+  /// Adds what a micro-batch has left to compute. Call it after the micro-batch's input gradients; a whole backward leaves no `gradients`.
   void add(int microbatch, profiler::WeightGradients gradients);
-  /// A weight gradient whose turn it is; nothing if there is none now.
+  /// Returns a weight gradient whose turn it is, or nothing if there is none now.
   [[nodiscard]] std::optional<Taken> take(Size first);
-  /// Likewise, of the micro-batches up to `microbatch` in the order, and of those fused with it. Waits while other threads compute the last
-  /// of them; nothing once all whose input gradients have ended are done. Throws StepCancelled.
+  /// Returns a weight gradient of the micro-batches up to `microbatch` in the order, or of those fused with it. Waits while other threads
+  /// compute the last of them. Returns nothing once all those are done whose input gradients have ended. Throws StepCancelled.
   [[nodiscard]] std::optional<Taken> take_up_to(int microbatch);
-  /// Likewise, of all micro-batches.
+  /// Does the same as take_up_to() for all micro-batches.
   [[nodiscard]] std::optional<Taken> take_all() { return take_up_to(order_.back().front()); }
-  /// The gradient was computed.
+  /// Marks the gradient as computed.
   void done(const Taken& taken);
 
-  /// True if gradients of this weight wait or are computed.
+  /// Returns true if gradients of this weight wait or are being computed.
   [[nodiscard]] bool holds(const at::Tensor& weight) const;
-  /// True if nothing waits or is computed.
+  /// Returns true if nothing waits or is being computed.
   [[nodiscard]] bool empty() const;
   /// Wakes take_up_to() with StepCancelled until reset().
   void cancel();
-  /// Drops everything, for the next step. Requires: no thread computes any.
+  /// Drops everything, for the next step. Requires: no thread computes a gradient.
   void reset();
 
  private:
@@ -84,10 +85,10 @@ class PendingWeights {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::size_t> missing_;  ///< by position: micro-batches whose input gradients have not ended
-  Position there_up_to_ = 0;          ///< all positions before it are there
+  Position there_up_to_ = 0;          ///< at all positions before it, input gradients have ended
   std::vector<std::size_t> left_;     ///< by position: weights that are not computed yet
   std::map<WeightKey, Weight> weights_;
-  std::multimap<double, Ready> ready_;  ///< by multiplications
+  std::multimap<double, Ready> ready_;  ///< by their number of multiplications
   bool cancelled_ = false;
 };
 

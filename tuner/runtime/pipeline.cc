@@ -29,7 +29,7 @@ std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan, const RankGrou
 void check_modules_of(const Model& model, const PlanFile& file) {
   std::vector<ProfileLayer> layers;
   for (const ModelLayer& layer : model.layers()) layers.emplace_back().modules = layer.modules;
-  // A module that no layer has belongs to another form of the model.
+  // A plan that names a module which no layer has belongs to another form of the model.
   (void)check_modules(file, layers, "plan for " + model.name());
 }
 
@@ -64,7 +64,7 @@ std::int64_t checked_samples(const Tensors& inputs, const at::Tensor& target, st
   return samples;
 }
 
-/// Outputs of micro-batches one behind the other.
+/// Concatenates the outputs of micro-batches.
 Tensors joined(const std::vector<Tensors>& parts) {
   Tensors whole;
   for (std::size_t i = 0; i < parts.front().size(); ++i) {
@@ -81,7 +81,7 @@ struct Pipeline::Impl {
   tuner::BoundGraph graph;
   tuner::StepRunner runner;
   PipelineOptions options;
-  // What the model has beside its layers, which are in the graph.
+  // What the model has besides its layers, which are in the graph.
   std::string name;
   SampleDescription sample;
   int default_batch;
@@ -95,7 +95,7 @@ struct Pipeline::Impl {
         sample(model.sample()),
         default_batch(model.default_batch()) {}
 
-  /// Outputs by micro-batch of evaluated_sizes().
+  /// Returns the outputs by micro-batch of evaluated_sizes().
   [[nodiscard]] std::vector<Tensors> evaluated(const Tensors& inputs, std::int64_t samples) {
     std::vector<Tensors> parts;
     const std::int64_t batch = graph.plan().global_batch_size();
@@ -117,7 +117,7 @@ struct Pipeline::Impl {
     for (const auto& last : graph.stages().back())
       if (last) last->set_loss_scale(scale);
   }
-  /// A copy of the model as it is trained so far, on the host.
+  /// Returns a copy of the model as it is trained so far, on the host.
   [[nodiscard]] Model model() const {
     std::vector<ModelLayer> layers;
     for (const auto& replicas : graph.stages())

@@ -6,6 +6,7 @@
 
 #include "profiler/base/activity.h"
 #include "profiler/base/index.h"
+#include "tuner/distributed/tensor_text.h"
 
 namespace mptune::tuner {
 namespace {
@@ -49,7 +50,13 @@ Tensors places_in(const at::Tensor& all, const Tensors& tensors) {
   return places;
 }
 
-std::int64_t numbers_in(const Tensors& tensors) {
+/// What another rank has sent, where it is of the size and type of this one's.
+at::Tensor like(const at::Tensor& own, const at::Tensor& received) {
+  if (received.sizes() != own.sizes() || received.scalar_type() != own.scalar_type()) refuse_message();
+  return received;
+}
+
+std::int64_t count_in(const Tensors& tensors) {
   std::int64_t count = 0;
   for (const at::Tensor& tensor : tensors) count += tensor.numel();
   return count;
@@ -101,7 +108,7 @@ void RankExchange::fill_gradients(int stage, const Tensors& parameters) {
   for (const int other : ranks)
     if (other != own) send(Of::which_gradients, stage, 0, other, {which});
   for (const int other : ranks)
-    if (other != own) which = which.logical_or(receive(Of::which_gradients, stage, 0, other).at(0));
+    if (other != own) which = which.logical_or(like(which, streams_.receive_one(other, tag_of(Of::which_gradients, stage, 0), 0)));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!parameters[i].grad().defined() && which[static_cast<std::int64_t>(i)].item<bool>())
       at::Tensor(parameters[i]).mutable_grad() = at::zeros_like(parameters[i]);
@@ -116,7 +123,7 @@ void RankExchange::all_reduce(int stage, const Tensors& parameters) {
     if (gradients.empty()) continue;
     profiler::GpuCommunicator* const direct = graph_.direct_sum(stage);
     const at::Device place = direct != nullptr ? gradients[0].device() : at::Device(at::kCPU);
-    const at::Tensor sum = at::empty({numbers_in(gradients)}, at::TensorOptions(type).device(place));
+    const at::Tensor sum = at::empty({count_in(gradients)}, at::TensorOptions(type).device(place));
     const Tensors places = places_in(sum, gradients);
     for (std::size_t i = 0; i < gradients.size(); ++i) places[i].copy_(gradients[i]);
     if (direct != nullptr)
@@ -132,13 +139,13 @@ void RankExchange::send_tied(bool gradient, int weight, int stage, int to, const
 }
 
 at::Tensor RankExchange::receive_tied(bool gradient, int weight, int stage, int from) {
-  return streams_.receive(from, tag_of_tied(gradient, weight, stage), 0).at(0);
+  return streams_.receive_one(from, tag_of_tied(gradient, weight, stage), 0);
 }
 
 std::vector<double> RankExchange::sum_of(const std::vector<double>& own) {
   std::vector<double> sum(own.size());
   for (const std::vector<double>& of_rank : streams_.exchange(after_links_, own))
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += of_rank.at(i);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += of_rank[i];
   return sum;
 }
 

@@ -28,7 +28,7 @@ RankReceivers::~RankReceivers() {
   for (Receiver& receiver : receivers_) receiver.thread.join();
 }
 
-/// What `source` sends to `destination`, in its order. `parts`: null for all micro-batches.
+/// Returns what `source` sends to `destination`, in the order of sending. `parts`: null for all micro-batches.
 std::vector<RankReceivers::Expected> RankReceivers::expected(int source, int destination, const BatchParts* parts, bool backwards) const {
   std::vector<Expected> messages;
   for (const Action& action : graph_.plan().actions[as_index(source)]) {
@@ -89,7 +89,7 @@ void RankReceivers::receive(const Receiver& receiver, const Expected& expected) 
     message.tensors = std::move(received.tensors);
     sent = received.sent;
   }
-  // A stage that owes no gradient sends nothing in its place: the front one does not wait for it.
+  // An empty message stands for a gradient that is not owed: the front stage does not wait for it.
   if (!message.tensors.empty()) link->channel->arrive(tag, std::move(message), sent);
 }
 

@@ -12,8 +12,8 @@
 
 namespace mptune::tuner {
 
-/// Puts what the devices of other ranks send into this rank's channels: a thread for each of those devices and each device here that gets
-/// something of it, in the order in which it is sent.
+/// Puts what the devices of other ranks send into this rank's channels. Each pair of a device there and a device here that receives from it
+/// has a thread, which receives in the order of sending.
 class RankReceivers {
  public:
   /// `graph` outlives this. Without ranks there is nothing to do.
@@ -22,7 +22,7 @@ class RankReceivers {
   RankReceivers(const RankReceivers&) = delete;
   RankReceivers& operator=(const RankReceivers&) = delete;
 
-  /// A step over these parts of the batch begins. Errors go to BoundGraph::fail().
+  /// Begins a step over these parts of the batch. Errors go to BoundGraph::fail().
   void begin(const BatchParts& parts, bool backwards);
   /// Waits for all messages of the step, or until it has failed.
   void end();

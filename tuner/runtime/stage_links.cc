@@ -21,10 +21,10 @@ class Linker {
     return std::ranges::any_of(tensor.readers, [&](int reader) { return stage_of_[as_index(reader)] == stage; });
   }
 
-  /// The stage that sends a tensor to `stage`, which reads it.
+  /// Returns the stage that sends a tensor to `stage`, which reads it.
   [[nodiscard]] int sender(int tensor, int stage) const { return senders_[as_index(tensor)].at(stage); }
 
-  /// Index of the tensor among what the stage returns.
+  /// Returns the index of the tensor among what the stage returns.
   [[nodiscard]] int returned(int stage, int tensor) const {
     const std::vector<int>& returned = flow_.at(stages_[as_index(stage)].last_layer);
     return static_cast<int>(std::ranges::find(returned, tensor) - returned.begin());
@@ -52,7 +52,7 @@ class Linker {
 
   const profiler::ModelFlow& flow_;
   const std::vector<Stage>& stages_;
-  std::vector<int> stage_of_;                ///< by layer; behind the last one, of the loss
+  std::vector<int> stage_of_;                ///< by layer; the loss comes after the last layer
   std::vector<std::map<int, int>> senders_;  ///< by tensor and reading stage
 };
 

@@ -28,10 +28,10 @@ struct StageTensors {
   bool operator==(const StageTensors&) const = default;
 };
 
-/// Links by ascending front, then back stage. planner/senders.h says who sends a tensor to a stage that reads it; a tensor that passes
-/// through a stage unread is not sent there. Requires: stages that cover the layers of the flow.
+/// Returns the links by ascending front, then back stage. planner/senders.h says who sends a tensor to a stage that reads it; a tensor that
+/// passes through a stage unread is not sent there. Requires: stages that cover the layers of the flow.
 [[nodiscard]] std::vector<StageLink> stage_links(const profiler::ModelFlow& flow, const std::vector<Stage>& stages);
-/// By stage. The first stage takes all inputs of the model.
+/// Returns the tensors of each stage, by stage. The first stage takes all inputs of the model.
 [[nodiscard]] std::vector<StageTensors> stage_tensors(const profiler::ModelFlow& flow, const std::vector<Stage>& stages);
 
 }  // namespace mptune::tuner

@@ -18,7 +18,7 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Names of the shared tensors that layers before `layer` hold.
+/// Returns the names of the shared tensors that layers before `layer` hold.
 std::set<std::string> shared_before(const Model& model, int layer) {
   std::set<std::string> names;
   for (int i = 0; i < layer; ++i) {
@@ -44,13 +44,13 @@ void check_hooks(const ModelLayer& source, const Layer& clone) {
                   "register it on pipeline.parameters(stage), or in the layer itself when it is cloned");
 }
 
-/// Of a backward over so many layers, the first time [s].
+/// Returns how long a backward over `layers` layers may take the first time [s].
 double patience_for(int layers) {
   constexpr int kMost = 5;
   return kPatienceSeconds * std::min(layers, kMost);
 }
 
-/// Some losses are means in the memory of all that they are the means of.
+/// Some losses are means that keep alive the memory of all the values that they are computed from.
 at::Tensor without_spare_memory(const at::Tensor& loss) {
   return static_cast<std::size_t>(loss.nbytes()) < loss.storage().nbytes() ? loss.clone() : loss;
 }
@@ -161,7 +161,7 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     values = run_layers(segment, saved.piece.inputs, running, EventKind::forward);
     if (ends_in_loss(segment)) {
       values = {loss_of(values, flight, EventKind::forward)};
-      // Read at the end of the step (send_losses): reading now would wait for the device.
+      // The loss is read at the end of the step (send_losses): reading it now would wait for the device.
       losses_[context.microbatch] = {without_spare_memory(values[0].detach()), weight};
     }
     if (!segment.recompute) profiler::set_roots(saved.piece, values);
@@ -233,14 +233,14 @@ Tensors StageReplica::backward_through_segments(int microbatch, Tensors gradient
 }
 
 profiler::WeightGradients StageReplica::split(const SavedSegment& saved, bool only_segment) {
-  // A weight that segments share must not be set aside in one and added by the backward in another.
+  // A weight that segments share must not be set aside in one segment and added by the backward in another.
   auto aside = profiler::set_weights_aside(saved.piece, only_segment ? std::vector<at::Tensor>() : shared_);
   finish_weights_before(saved, aside);
   return aside;
 }
 
-/// The backward of a segment adds the weights that are not in `aside`. If earlier micro-batches left gradients of one, they are added
-/// before: the order must not depend on when another thread takes them.
+/// The backward of a segment adds the weights that are not in `aside`. If earlier micro-batches left gradients of such a weight, they are
+/// added before: the order must not depend on when another thread takes them.
 void StageReplica::finish_weights_before(const SavedSegment& saved, const profiler::WeightGradients& aside) {
   std::set<const c10::TensorImpl*> left;
   for (const auto& gradient : aside) left.insert(gradient->weight().unsafeGetTensorImpl());
@@ -329,7 +329,7 @@ std::vector<std::string> StageReplica::layer_names() const {
   return names;
 }
 
-/// Such a layer must see all micro-batches in their order.
+/// A layer whose forward writes a buffer must see all micro-batches in their order.
 void StageReplica::check_written(int layer, const RunContext& context) {
   const std::string buffer = layers_[as_index(layer)].layer->written_buffer();
   if (buffer.empty()) return;

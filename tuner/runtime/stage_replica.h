@@ -22,47 +22,48 @@ namespace mptune::tuner {
 /// Used by its device's compute thread only, except for pending weight gradients and for the parameter accessors between steps.
 class StageReplica {
  public:
-  /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
-  /// They compute as `options` say. `weight_order`: this replica's micro-batches in the order in which they add weight
-  /// gradients, as of PendingWeights.
+  /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage. The
+  /// layers compute as `options` say. `weight_order`: this replica's micro-batches in the order in which they add weight gradients (see
+  /// PendingWeights).
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
                const PendingWeights::Groups& weight_order, const ExecutionOptions& options);
 
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
-  /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`. `offload`: what is saved will
-  /// leave the device.
+  /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`. `offload`: the saved activations
+  /// will leave the device.
   [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight, bool offload);
-  /// What the forward of an offloaded micro-batch saved, to copy elsewhere.
+  /// Returns what the forward of an offloaded micro-batch saved, to be copied to host memory.
   [[nodiscard]] Tensors saved_activations(int microbatch) { return in_flight_.at(microbatch).saved->storages(); }
-  /// Frees that memory, and keeps `copies` of it.
+  /// Frees the memory of the saved activations, and keeps `copies` of them.
   void free_saved(int microbatch, Tensors copies);
-  /// Those copies, which are given up.
+  /// Returns the copies that free_saved() kept, and gives them up.
   [[nodiscard]] Tensors take_copies(int microbatch) { return std::exchange(in_flight_.at(microbatch).in_host, {}); }
-  /// The device has the saved activations again, in `fetched`: the backward may run.
+  /// Puts the saved activations back from `fetched`, which is on the device: the backward may run.
   void restore_saved(int microbatch, const Tensors& fetched) { in_flight_.at(microbatch).saved->restore(fetched); }
-  /// Runs the layers without keeping anything for a backward, and returns their outputs, the last stage, too.
+  /// Runs the layers without keeping anything for a backward, and returns their outputs; so does the last stage.
   [[nodiscard]] Tensors evaluate(const RunContext& context, Tensors inputs);
-  /// In place of the backward of a micro-batch without samples.
+  /// Call it in place of the backward of a micro-batch without samples.
   void skip_backward(int microbatch) { pending_.add(microbatch, {}); }
   /// Recomputes the last segment's activations, if they were not saved: that needs no gradient from the next stage.
   void prepare_backward(int microbatch);
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need
-  /// none). `gradients` of the outputs; empty for the last stage.
+  /// none). `gradients` are those of the outputs; empty for the last stage.
   [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
   /// Like backward(), but leaves weight gradients that can be computed apart to pending_weights().
   [[nodiscard]] Tensors backward_input(int microbatch, Tensors gradients);
-  /// Computes what is left of the weight gradients of a micro-batch, of those fused with it and before it in their order. Waits for other
-  /// threads that compute some of them. Throws StepCancelled.
+  /// Computes the weight gradients that are left of a micro-batch, of those fused with it and of those before it in their order. Waits for
+  /// other threads that compute some of them. Throws StepCancelled.
   void backward_weight(int microbatch);
   /// Computes all that can be computed of the weight gradients left so far, as backward_weight() does.
   void backward_all_weights();
   /// Any thread may take and compute weight gradients, with the device's number of intra-op threads.
   [[nodiscard]] PendingWeights& pending_weights() { return pending_; }
-  /// Layer of the model that holds a trained tensor.
+  /// Returns the index of the model's layer that holds a trained tensor.
   [[nodiscard]] int layer_of(const at::Tensor& weight) const { return layer_of_.at(weight.unsafeGetTensorImpl()); }
   /// Tells the device to copy the losses of this step to the host, all in one copy. Does not wait for it.
   void send_losses();
-  /// Loss of a micro-batch, once after send_losses(). Requires: last stage, a device that is done with it.
+  /// Returns the loss of a micro-batch; call it once after send_losses(). Requires: this is the last stage, and the device is done with the
+  /// copy.
   [[nodiscard]] double take_loss(int microbatch);
 
   /// Drops the saved tensors of all micro-batches.
@@ -70,7 +71,7 @@ class StageReplica {
   void clear_gradients();
   void clear_gradients_of_copies();
 
-  /// Without tied weights that an earlier stage holds.
+  /// The parameters without tied weights that an earlier stage holds.
   [[nodiscard]] const std::vector<NamedTensor>& named_parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<NamedTensor>& named_buffers() const { return buffers_; }
   /// Copies of tied weights that an earlier stage holds.
@@ -81,26 +82,26 @@ class StageReplica {
   [[nodiscard]] int replica() const { return replica_; }
   [[nodiscard]] bool on_gpu() const { return on_gpu_; }
   [[nodiscard]] int first_layer() const { return stage_.first_layer; }
-  /// Copies of its layers, on the host, contiguous.
+  /// Returns copies of the replica's layers, on the host, contiguous.
   [[nodiscard]] std::vector<ModelLayer> copied_layers() const;
   [[nodiscard]] std::vector<std::string> layer_names() const;
-  /// "layer 'fc'", "layers 'conv1' to 'conv4'", "the loss": what ran last in the action; "": nothing yet.
+  /// Returns what ran last in the action: "layer 'fc'", "layers 'conv1' to 'conv4'", "the loss"; "" for nothing yet.
   [[nodiscard]] std::string last_layers() const;
   void begin_action() { last_ = {}; }
 
   [[nodiscard]] bool has_batch_statistics() const { return has_batch_statistics_; }
-  /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers:
-  /// of one of `shares` shares of the layers. Different shares may be committed at the same time.
+  /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this replica's
+  /// buffers. Does so for share `share` of `shares` shares of the layers; different shares may be committed at the same time.
   void commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares);
-  /// Those that this replica saw and has not committed, for a replica of another process; they are given up.
+  /// Returns the statistics that this replica saw and has not committed, for a replica of another process, and gives them up.
   [[nodiscard]] Tensors take_statistics();
-  /// What take_statistics() of another replica returned is committed with its own.
+  /// Adds what take_statistics() of another replica returned, to be committed with its own.
   void add_statistics(const Tensors& taken);
 
-  /// From the next step on the loss's gradient, and so all others, are multiplied by this.
+  /// From the next step on, the loss's gradient, and so every other gradient, is multiplied by `scale`.
   void set_loss_scale(double scale) { loss_scale_ = scale; }
 
-  /// Null: nothing is recorded. Change it between steps only.
+  /// With null nothing is recorded. Change it between steps only.
   void set_recorder(std::unique_ptr<LeafRecorder> recorder) { recorder_ = std::move(recorder); }
   [[nodiscard]] LeafRecorder* recorder() { return recorder_.get(); }
 
@@ -124,8 +125,8 @@ class StageReplica {
     at::Tensor target;
     double weight = 1;
     std::vector<SavedSegment> segments;
-    std::unique_ptr<profiler::SavedActivations> saved = nullptr;  ///< of an offloaded micro-batch
-    Tensors in_host = {};                                         ///< copies of them
+    std::unique_ptr<profiler::SavedActivations> saved = nullptr;  ///< what an offloaded micro-batch saved
+    Tensors in_host = {};                                         ///< copies of the saved activations
   };
 
   [[nodiscard]] std::unique_ptr<profiler::SavedActivations> saved_by(const Tensors& inputs, const at::Tensor& target) const;
@@ -158,7 +159,7 @@ class StageReplica {
   bool on_gpu_ = false;
   std::map<int, InFlight> in_flight_;
   PendingWeights pending_;
-  EventKind backward_kind_ = EventKind::backward;  ///< of the backward that runs
+  EventKind backward_kind_ = EventKind::backward;  ///< kind of the backward that runs
   std::map<int, WeightedLoss> losses_;
   std::vector<std::map<int, std::vector<BatchStatistics>>> statistics_;  ///< per layer, by micro-batch
   Segment last_;                                                         ///< the layers that ran last

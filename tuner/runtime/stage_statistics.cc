@@ -27,8 +27,8 @@ void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas,
   }
 }
 
-// The first tensor says what the others are: layer, micro-batch, number of norms and each norm's count, again and again. Then each norm's
-// mean and variance.
+// The first tensor says what the others are: layer, micro-batch, number of norms and each norm's count, repeated for all layers and
+// micro-batches. Each norm's mean and variance follow.
 Tensors StageReplica::take_statistics() {
   std::vector<std::int64_t> index;
   Tensors taken{at::Tensor()};

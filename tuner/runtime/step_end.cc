@@ -25,9 +25,9 @@ int StepRunner::replicas_here(const BoundGraph::Replicas& replicas) {
   return static_cast<int>(std::ranges::count_if(replicas, [](const auto& replica) { return replica != nullptr; }));
 }
 
-/// On CPU every replica's thread finishes a share of the stage. On a GPU the thread of the replica that is trained finishes all: work of
-/// another thread on its memory would be on no recorded lane. So does it where replicas are on several ranks. A rank that does not train
-/// the stage has nothing to finish.
+/// On CPU every replica's thread finishes a share of the stage. On a GPU the thread of the trained replica finishes everything: work of
+/// another thread on its memory would be on no recorded lane. It does the same where replicas are on several ranks. A rank that does not
+/// train the stage has nothing to finish.
 int StepRunner::shares_of(int stage) const {
   const StageReplica* trained = graph_.trained(stage);
   if (trained == nullptr) return 0;
@@ -36,7 +36,7 @@ int StepRunner::shares_of(int stage) const {
   return trained->on_gpu() || !all_here ? 1 : static_cast<int>(replicas.size());
 }
 
-/// Which share the replica's thread finishes, if there are so many.
+/// Returns which share the replica's thread finishes, if there are that many shares.
 int StepRunner::share_of(const StageReplica& replica) const {
   return graph_.is_trained(replica) ? 0 : replica.replica();
 }
@@ -56,7 +56,7 @@ bool StepRunner::wait_unless_failed(int device, const std::function<bool()>& rea
 
 void StepRunner::finish(int device) {
   const at::NoGradGuard no_grad;
-  // Sent before this device waits for any: so no two ranks wait for each other.
+  // Gradients are sent before this device waits for any, so that no two ranks wait for each other.
   if (exchange_) for_replicas(device, [this](StageReplica& replica) { send_gradients_of(replica); });
   // The last stage is the first one whose backwards end.
   for (auto replicas = graph_.stages().rbegin(); replicas != graph_.stages().rend(); ++replicas)
@@ -105,7 +105,7 @@ void StepRunner::sum_gradients(StageReplica& replica, int shares) {
   all_reduce(replica);
 }
 
-// A GPU's lane holds back none of what its thread sums in host memory.
+// A GPU's lane does not hold back what its thread sums in host memory, so the thread itself waits.
 void StepRunner::await_computed(const StageReplica& replica, const std::vector<MomentPtr>& computed) {
   if (!replica.on_gpu() || graph_.trained(replica.stage())->on_gpu()) return after(graph_.device_of(replica), computed);
   for (const MomentPtr& moment : computed) wait_for(moment);
@@ -115,8 +115,8 @@ void StepRunner::after(int device, const std::vector<MomentPtr>& moments) {
   for (const MomentPtr& moment : moments) graph_.device(device).after(moment);
 }
 
-/// Sums a share of the replicas' gradients into those of the one that is trained, in order of the replicas: of all ranks' where it alone is
-/// trained, else of this one's.
+/// Sums a share of the replicas' gradients into those of the trained replica, in order of the replicas: those of all ranks where it alone
+/// is trained, otherwise those of this rank.
 void StepRunner::sum_replicas(StageReplica& replica, int shares) {
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);

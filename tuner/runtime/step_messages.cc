@@ -31,7 +31,7 @@ void place(Tensors received, const Slots& slots, Tensors& taken) {
 
 }  // namespace
 
-/// Receives a message. A device that helps others meanwhile is idle only after that.
+/// Receives a message. A device that helps others meanwhile counts as idle only after it has helped.
 Message StepRunner::await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since) {
   if (!help_.takes_part(device)) return channel.receive(tag);
   std::optional<Message> message;
@@ -56,7 +56,7 @@ Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction&
   return std::move(message.tensors);
 }
 
-/// What the stage takes, with undefined tensors where it reads nothing.
+/// Returns what the stage takes, with undefined tensors where it reads nothing.
 Tensors StepRunner::receive_inputs(const BoundAction& bound) {
   const int m = bound.action.microbatch;
   Device& device = graph_.device(graph_.device_of(*bound.stage));
@@ -74,8 +74,8 @@ Tensors StepRunner::receive_inputs(const BoundAction& bound) {
   return taken;
 }
 
-// The channels alone hold what is sent: when it arrives, it is free here. What its receiver sends back may arrive before this thread goes
-// on.
+// The channels alone hold what is sent: when it arrives, its memory is free here. What the receiver sends back may arrive before this
+// thread goes on.
 void StepRunner::send_outputs(const BoundAction& bound, Tensors outputs) {
   const int m = bound.action.microbatch;
   std::vector<Tensors> messages;
@@ -89,7 +89,7 @@ void StepRunner::send_outputs(const BoundAction& bound, Tensors outputs) {
   }
 }
 
-/// Of an output that several stages read, the gradients are added, those of later stages first, as autograd does.
+/// Adds the gradients of an output that several stages read, those of later stages first, as autograd does.
 Tensors StepRunner::receive_gradients(const BoundAction& bound) {
   const int m = bound.action.microbatch;
   Tensors gradients(as_index(bound.tensors->returned));
@@ -116,7 +116,7 @@ void StepRunner::send_gradients(const BoundAction& bound, Tensors gradients) {
   gradients.clear();
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const BoundLink& link = *bound.before[i];
-    // Where none is owed, another rank can't know that, and waits for a message.
+    // Another rank can't know that no gradient is owed, and waits for a message.
     if (owes(link) || !graph_.is_here(link.source)) link.channel->send({true, m}, std::move(messages[i]));
   }
 }

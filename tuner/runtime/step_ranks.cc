@@ -1,13 +1,13 @@
-// What a step of several ranks exchanges beside the messages of its stages. Every rank that has replicas of a stage trains it, with the sum
-// of all their gradients. Each of R such ranks adds up one of R parts of every gradient, in order of the replicas, here with R = 2:
+// What a step of several ranks exchanges besides the messages of its stages. Every rank that has replicas of a stage trains it, with the
+// sum of all their gradients. Each of these R ranks adds up one of R parts of every gradient, in order of the replicas, here with R = 2:
 //
 //     rank 0     update ---> forwards, backwards ---> gradients' 2nd half -->   <-- their 1st half; sum of it -->   <-- sum of the 2nd
 //     rank 1     update ---> forwards, backwards ---> gradients' 1st half -->   <-- their 2nd half; sum of it -->   <-- sum of the 1st
 //     both                                            statistics of batch norms, and then losses of the micro-batches <---> all ranks
 //
-// With Reduce::all_reduce each sums its own replicas' gradients, and an all-reduce adds these sums.
+// With Reduce::all_reduce each rank sums its own replicas' gradients, and an all-reduce adds these sums.
 //
-// Where devices would not train it alike (BoundGraph), the rank of the first replica does it for all:
+// Where devices would not train the stage alike (BoundGraph), the rank of the first replica trains it for all:
 //
 //     rank of the first replica     update, parameters --->                          <--- gradients, statistics of the others; sum
 //     rank of another replica                          ---> forwards, backwards ---> gradients, statistics
@@ -26,7 +26,7 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Part `share` of `shares` of a gradient: some of its rows, maybe none.
+/// Returns part `share` of `shares` of a gradient: some of its rows, maybe none.
 at::Tensor rows_of(const at::Tensor& gradient, int share, int shares) {
   if (!gradient.defined() || shares == 1) return gradient;
   const at::Tensor rows = gradient.dim() > 0 ? gradient : gradient.view({1});
@@ -48,10 +48,10 @@ Tensors gradients_of(const StageReplica& replica) {
 
 constexpr std::chrono::microseconds kUntilAdded{200};  // adding up takes longer than that
 
-/// Whose memory the sum is in from then on.
+/// Whose memory holds the sum after an addition.
 enum class Into { sum, gradient };
 
-/// Adds to each parameter's sum, on the parameter's device. The first gradients become the sums. a + b has the bits of b + a.
+/// Adds each gradient to its parameter's sum, on the parameter's device. The first gradients become the sums. a + b has the bits of b + a.
 void add(const Tensors& gradients, const Tensors& parameters, Into into, Tensors& sums) {
   sums.resize(parameters.size());
   for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -83,7 +83,7 @@ void keep(const Tensors& received, Tensors& kept) {
 
 }  // namespace
 
-/// The first replica of a stage on each rank that has one and does not train it.
+/// Returns the first replica of a stage on each rank that has one and does not train it.
 std::vector<int> StepRunner::replicas_elsewhere(int stage) const {
   std::vector<int> first_of_rank;
   const std::vector<int> training = graph_.ranks_training(stage);
@@ -93,14 +93,14 @@ std::vector<int> StepRunner::replicas_elsewhere(int stage) const {
   return first_of_rank;
 }
 
-/// The first replica of a stage here, -1 for none.
+/// Returns the first replica of a stage here, -1 for none.
 int StepRunner::replica_here(int stage) const {
   const BoundGraph::Replicas& replicas = graph_.replicas(stage);
   const auto here = std::ranges::find_if(replicas, [](const auto& replica) { return replica != nullptr; });
   return here == replicas.end() ? -1 : static_cast<int>(here - replicas.begin());
 }
 
-/// In the compute thread of a stage's first replica, once its parameters are those of the step.
+/// Runs in the compute thread of a stage's first replica, once its parameters are those of the step.
 void StepRunner::send_values(const StageReplica& first, bool buffers) {
   const int stage = first.stage();
   const auto tensors_of = [](const std::vector<NamedTensor>& named) {
@@ -124,7 +124,7 @@ void StepRunner::send_values(const StageReplica& first, bool buffers) {
   }
 }
 
-/// In the thread that drives the step.
+/// Runs in the thread that drives the step.
 void StepRunner::receive_values(bool buffers) {
   try {
     for (int stage = 0; stage < graph_.plan().num_stages(); ++stage)
@@ -147,12 +147,12 @@ void StepRunner::receive_values(bool buffers) {
   graph_.ring_all();
 }
 
-/// The device's thread waits until what receive_values() brings is here.
+/// Lets the device's thread wait until receive_values() has brought the values.
 void StepRunner::await_values(int device) {
   if (!wait_unless_failed(device, [this] { return values_are_here_.load(); })) throw StepCancelled();
 }
 
-/// In the compute thread of a replica whose row has ended: to each rank that trains the stage what that one sums.
+/// Runs in the compute thread of a replica whose row has ended. Sends each rank that trains the stage the part that this rank sums.
 void StepRunner::send_gradients_of(StageReplica& replica) {
   const int stage = replica.stage(), r = replica.replica(), first = graph_.rank_of(stage, 0);
   if (graph_.all_reduces(stage)) return;
@@ -165,8 +165,8 @@ void StepRunner::send_gradients_of(StageReplica& replica) {
   if (replica.has_batch_statistics()) exchange_->send(RankExchange::Of::statistics, stage, r, first, replica.take_statistics());
 }
 
-/// In the thread that drives the step, while devices compute: what is there when this rank's gradients are need not be waited for. The last
-/// stage is the first one whose backwards end.
+/// Runs in the thread that drives the step, while devices compute: gradients that arrive before this rank's own are ready need not be
+/// waited for. The last stage is the first one whose backwards end.
 void StepRunner::receive_gradients() {
   try {
     for (int stage = graph_.plan().num_stages() - 1; stage >= 0; --stage) {
@@ -189,7 +189,8 @@ void StepRunner::receive_gradients() {
   }
 }
 
-/// Gradients of another rank's replica, in the order of StageReplica::trained(), in the compute thread of the replica that is trained.
+/// Returns the gradients of another rank's replica, in the order of StageReplica::trained(). Runs in the compute thread of the replica that
+/// is trained.
 Tensors StepRunner::await_gradients_of(int stage, int replica) {
   Arrived& arrived = arrived_[as_index(stage)];
   if (!wait_unless_failed(graph_.device_of(*graph_.trained(stage)), [&] { return arrived.replica == replica; })) throw StepCancelled();
@@ -199,7 +200,7 @@ Tensors StepRunner::await_gradients_of(int stage, int replica) {
   return gradients;
 }
 
-/// In the compute thread of the replica that is trained, once the gradients of all replicas here are final.
+/// Runs in the compute thread of the replica that is trained, once the gradients of all replicas here are final.
 void StepRunner::sum_shares(StageReplica& trained) {
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(trained);
@@ -226,7 +227,7 @@ void StepRunner::sum_shares(StageReplica& trained) {
   if (auto* recorder = trained.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
 
-/// In the compute thread of the replica that is trained, with the gradients of all replicas here.
+/// Runs in the compute thread of the replica that is trained, once it has the gradients of all replicas here.
 void StepRunner::all_reduce(StageReplica& trained) {
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(trained);
@@ -235,7 +236,8 @@ void StepRunner::all_reduce(StageReplica& trained) {
   if (auto* recorder = trained.recorder()) recorder->leaf(EventKind::reduce, "all-reduce gradients", tag, start);
 }
 
-/// In the compute thread of a replica that has seen all its micro-batches: each rank that trains the stage commits those of all.
+/// Runs in the compute thread of a replica that has seen all its micro-batches. Each rank that trains the stage commits the statistics of
+/// all ranks.
 void StepRunner::share_statistics(StageReplica& replica) {
   const Tensors seen = replica.take_statistics();
   for (const int rank : graph_.ranks_training(replica.stage()))
@@ -252,8 +254,8 @@ void StepRunner::receive_statistics(StageReplica& trained) {
       trained.add_statistics(exchange_->receive(RankExchange::Of::statistics, stage, r, graph_.rank_of(stage, r)));
 }
 
-/// In the compute thread of a stage's first replica, when its gradients are final: those of tied weights go to the ranks that train them
-/// and do not have these gradients.
+/// Runs in the compute thread of a stage's first replica, when its gradients are final. The gradients of tied weights go to the ranks that
+/// train these weights and do not have the gradients.
 void StepRunner::send_tied_gradients(const StageReplica& first) {
   const std::vector<int> have = graph_.ranks_training(first.stage());
   for (const auto& [name, weight] : tied_.all())

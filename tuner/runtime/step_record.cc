@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPatienceOfTheWhole = 5 * kPatienceSeconds;  // all layers at once
 
-// Later operators may write to what they are given.
+// Operators that run later may write to the tensors that they are given.
 Tensors copies_of(const Tensors& tensors) {
   Tensors copies;
   for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());

@@ -17,22 +17,22 @@ struct StepRecord {
   std::vector<NamedTensor> buffers;    ///< after statistics were committed
 };
 
-/// Copies of a model's layers, tied as in the model, so that a step leaves the model unchanged.
+/// Returns copies of a model's layers, tied as in the model, so that a step leaves the model unchanged.
 [[nodiscard]] std::vector<ModelLayer> cloned_layers(const Model& model);
 
 /// Statistics of the batch norms of some layers over the micro-batches of a step.
 class StepStatistics {
  public:
-  /// After a micro-batch's forward.
+  /// Takes a micro-batch's statistics; call it after the micro-batch's forward.
   void take(const std::vector<ModelLayer>& layers);
-  /// After the last one.
+  /// Commits the statistics; call it after the last micro-batch.
   void commit(const std::vector<ModelLayer>& layers) const;
 
  private:
   std::vector<std::vector<std::vector<BatchStatistics>>> by_layer_;  ///< [layer][norm][micro-batch]
 };
 
-/// Gradients and buffers of layers as they are now.
+/// Records gradients and buffers of layers as they are now.
 void record_state(const std::vector<ModelLayer>& layers, StepRecord& record);
 
 /// A copy of a model that runs forward in one autograd graph, layer after layer. An exported program runs as one piece, without cuts
@@ -56,10 +56,10 @@ class WholeModel {
   std::vector<ModelLayer> whole_;  ///< an exported program as one layer
 };
 
-/// What a micro-batch finds in the buffers that forward writes: what those before it left, or what the model has.
+/// What a micro-batch finds in the buffers that forward writes: what earlier micro-batches left, or what the model has.
 enum class Buffers { as_left, of_the_model };
 
-/// One step of the whole model in the calling thread, micro-batch after micro-batch; gradients are summed in that order.
+/// Runs one step of the whole model in the calling thread, micro-batch after micro-batch; gradients are summed in that order.
 [[nodiscard]] StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed,
                                     Buffers buffers = Buffers::as_left);
 
@@ -67,7 +67,7 @@ enum class Buffers { as_left, of_the_model };
 struct PiecewiseStep {
   StepRecord record;
   std::vector<Tensors> inputs;  ///< [layer]
-  std::vector<Tensors> again;   ///< [layer]: outputs of a second run on the same inputs, as recomputation makes
+  std::vector<Tensors> again;   ///< [layer]: outputs of a second run on the same inputs, as in recomputation
 };
 [[nodiscard]] PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64_t seed);
 

@@ -18,7 +18,7 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Actions that a GPU's host launches ahead of what the GPU has computed, and of what it has sent (see planner/cost/boundary_memory.h).
+/// How many actions a GPU's host launches ahead of what the GPU has computed, and of what it has sent (see planner/cost/boundary_memory.h).
 constexpr std::size_t kMostAhead = 2;
 constexpr std::size_t kMostUnsent = 3;
 
@@ -50,7 +50,7 @@ const char* words_of(ActionKind kind) {
   return "";
 }
 
-/// "stage 1, forward of micro-batch 2, layer 'fc'".
+/// Returns "stage 1, forward of micro-batch 2, layer 'fc'".
 std::string place_of(const BoundAction& bound) {
   const Action& action = bound.action;
   const std::string layers = bound.stage->last_layers();
@@ -58,7 +58,7 @@ std::string place_of(const BoundAction& bound) {
          (layers.empty() ? "" : ", " + layers);
 }
 
-/// On the host, without a gradient: nobody reads it. A tensor of inference mode can't be saved for a backward.
+/// Returns the tensor on the host, without a gradient, which nobody reads. A tensor of inference mode can't be saved for a backward.
 at::Tensor as_data(const at::Tensor& tensor) {
   const c10::InferenceMode off(false);
   const at::Tensor on_host = tensor.cpu();
@@ -166,7 +166,7 @@ void StepRunner::for_replicas(int device, const std::function<void(StageReplica&
 void StepRunner::run_row(int device, Accumulate accumulate) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   begin_row(device, accumulate);
-  std::int64_t growth = 0;  // most that an action has added to the device's memory
+  std::int64_t growth = 0;  // the most that an action has added to the device's memory
   std::deque<Launched> launched;
   for (const BoundAction& bound : graph_.row(device)) {
     keep_lead(launched);
@@ -190,9 +190,9 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
   send_losses(device);
 }
 
-/// A GPU's host launches no action before the GPU has computed the one kMostAhead before it, and has sent what the one kMostUnsent before
-/// it sends. Else it would launch the whole step at once: what is sent is free again only when it has been computed and copied, so that all
-/// messages of a step would lie in the GPU's memory.
+/// A GPU's host launches no action before the GPU has computed the action kMostAhead before it, and has sent what the action kMostUnsent
+/// before it sends. Otherwise it would launch the whole step at once. Memory of a message is free again only when it has been computed and
+/// copied, so that all messages of a step would lie in the GPU's memory.
 void StepRunner::keep_lead(std::deque<Launched>& launched) {
   if (launched.size() >= kMostAhead) {
     const Launched& computed = launched[launched.size() - kMostAhead];
@@ -212,10 +212,11 @@ void StepRunner::send_losses(int device) {
   }
 }
 
-/// Near the device's memory cap, weight gradients do not wait for their place in the row: they hold inputs and gradients.
+/// Near the device's memory cap, weight gradients do not wait for their place in the row, because they hold inputs and gradients until
+/// then.
 void StepRunner::keep_to_cap(int device, std::int64_t growth) {
   const Device& owner = graph_.device(device);
-  // Twice, because an action needs workspace beside what it leaves.
+  // The growth counts twice, because an action needs workspace besides what it leaves.
   if (owner.memory_cap() <= 0 || owner.current_bytes() + 2 * growth <= owner.memory_cap()) return;
   for_replicas(device, [&](StageReplica& replica) {
     if (auto* recorder = replica.recorder()) recorder->begin(tag_of(replica));
@@ -228,7 +229,7 @@ void StepRunner::run_named(const BoundAction& bound, void (StepRunner::*work)(co
   naming_place(bound, [&] { (this->*work)(bound); });
 }
 
-/// Says where the step failed. The exception keeps its type: callers tell out of memory by it.
+/// Says where the step failed. The exception keeps its type: callers recognise out of memory by it.
 void StepRunner::naming_place(const BoundAction& bound, const std::function<void()>& work) {
   try {
     work();
@@ -281,7 +282,7 @@ RunContext StepRunner::context_of(int microbatch) const {
   return context;
 }
 
-/// The forwards of a row in their order: what they wait for are forwards, so they end as those of a step do.
+/// Runs the forwards of a row in their order. They wait only for forwards, so they end as those of a step do.
 void StepRunner::evaluate_row(int device) {
   const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   const at::NoGradGuard no_grad;

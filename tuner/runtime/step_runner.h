@@ -23,30 +23,31 @@ class StepRunner {
  public:
   StepRunner(BoundGraph& graph, std::uint64_t seed);
 
-  /// Pipeline::step for a batch of at least one sample and at most the plan's.
+  /// Does what Pipeline::step() does, for a batch of at least one sample and at most the plan's number.
   StepResult run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate);
-  /// Outputs of the last stage in evaluation mode, on the host, by micro-batch that has samples. Of as many samples.
+  /// Returns the outputs of the last stage in evaluation mode, on the host, by micro-batch that has samples. It takes as many samples as
+  /// run().
   [[nodiscard]] std::vector<Tensors> evaluate(const Tensors& inputs);
-  /// Pipeline::on_stages.
+  /// See Pipeline::on_stages().
   void on_stages(const std::function<void(int stage)>& work);
-  /// Pipeline::update_with_next_step.
+  /// See Pipeline::update_with_next_step().
   void update_with_next_step(std::function<void(int stage)> work);
-  /// Pipeline::finish_update.
+  /// See Pipeline::finish_update().
   void finish_update();
-  /// Pipeline::record.
+  /// See Pipeline::record().
   void record(HostCollector* collector, TagSink* gpus);
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  /// Adds up what all ranks give, place by place: they all call this. Without ranks, what is given.
+  /// Adds up what all ranks give, element by element; all ranks call this. Without ranks, returns what is given.
   [[nodiscard]] std::vector<double> sum_over_ranks(std::vector<double> own);
-  /// Tensors of the rank that has the stage's first replica, on every rank, in host memory: they all call this. The others give none.
-  /// Without ranks, what is given.
+  /// Returns on every rank, in host memory, the tensors of the rank that has the stage's first replica. All ranks call this; the others
+  /// give none. Without ranks, returns what is given.
   [[nodiscard]] Tensors of_stage_everywhere(int stage, const Tensors& own);
-  /// Pipeline::on_first_rank.
+  /// See Pipeline::on_first_rank().
   [[nodiscard]] std::vector<Tensors> on_first_rank(const Tensors& own);
-  /// Pipeline::from_first_rank.
+  /// See Pipeline::from_first_rank().
   [[nodiscard]] Tensors from_first_rank(const Tensors& own) { return exchange_ ? exchange_->from_one(0, own) : own; }
-  /// Pipeline::failed_at.
+  /// See Pipeline::failed_at().
   [[nodiscard]] const std::string& failed_at() const { return failed_at_; }
 
  private:
@@ -63,18 +64,18 @@ class StepRunner {
   void run_devices(bool evaluates, const std::function<void(int device)>& work);
   void on_trained_replicas(const std::function<void(StageReplica&)>& work);
   void optimize(StageReplica& replica, const std::function<void(int stage)>& work);
-  /// Runs what the stage was given by update_with_next_step(), if it is left and this replica is the one that is trained.
+  /// Runs the work of update_with_next_step() for the stage, if it has not run yet and this replica is the one that is trained.
   void update(StageReplica& replica);
   void begin_row(int device, Accumulate accumulate);
   void give_values(int device, bool buffers);
   using NamedTensors = const std::vector<NamedTensor>& (StageReplica::*)() const;
   [[nodiscard]] Tensors trained_values(int stage, NamedTensors of, const Tensors& received) const;
-  /// Before the replica's first action of a step.
+  /// Prepares a replica for a step; called before its first action.
   void prepare(StageReplica& replica, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
   void await_update(int stage, int device);
   void refresh_buffers(StageReplica& replica);
-  /// An action, and the moment when its device has done it.
+  /// An action and the moment when its device has done it.
   struct Launched {
     const BoundAction* action = nullptr;
     MomentPtr end;
@@ -91,7 +92,7 @@ class StepRunner {
   void send_losses(int device);
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
-  /// Waits for `ready()` to return true; the device helps others meanwhile, up to the time that is returned.
+  /// Waits for `ready()` to return true; the device helps others meanwhile. Returns when it last helped.
   template <class Ready>
   profiler::SteadyClock::time_point wait(int device, PendingWeights::Size first, const Ready& ready) {
     const auto tag = [this](const StageReplica& replica, int microbatch) {
@@ -117,7 +118,7 @@ class StepRunner {
   [[nodiscard]] int shares_of(int stage) const;
   [[nodiscard]] int share_of(const StageReplica& replica) const;
   [[nodiscard]] static int replicas_here(const BoundGraph::Replicas& replicas);
-  /// The replica's gradients of this step are final, unless other replicas' are added.
+  /// Called when the replica's gradients of this step are final, but for those of other replicas that are added.
   void end_replica(StageReplica& replica);
   /// Waits, and helps others meanwhile. Returns false if the step has failed.
   [[nodiscard]] bool wait_unless_failed(int device, const std::function<bool()>& ready);
@@ -125,9 +126,9 @@ class StepRunner {
   [[nodiscard]] bool finish_share(StageReplica& replica);
   void sum_gradients(StageReplica& replica, int shares);
   void sum_replicas(StageReplica& replica, int shares);
-  /// The replica's sums of gradients start after all of them.
+  /// Makes the replica's sums of gradients start after all of these moments.
   void await_computed(const StageReplica& replica, const std::vector<MomentPtr>& computed);
-  /// Later work of the device starts after all of them.
+  /// Makes later work of the device start after all of these moments.
   void after(int device, const std::vector<MomentPtr>& moments);
   void commit_statistics(const StageReplica& replica, int shares);
   void sum_tied(int device);
@@ -165,7 +166,7 @@ class StepRunner {
   const bool has_copies_;  ///< replicas, or copies of tied weights: each step begins with refreshing them
   bool running_ = false;   ///< device threads are at work; they may call what would else start work on them
 
-  /// Of the replica of a stage that another rank trains, as the current step needs them here.
+  /// The values of a stage's replica that another rank trains, as the current step needs them here.
   struct Values {
     Tensors parameters, buffers;
   };
@@ -175,7 +176,7 @@ class StepRunner {
 
   struct StageUpdate {
     std::atomic<bool> left{false};
-    MomentPtr done;  ///< the end of its work, once it is not left
+    MomentPtr done;  ///< the end of its work, once `left` is false
   };
   std::function<void(int stage)> update_;
   std::vector<StageUpdate> updates_;  ///< per stage
@@ -183,12 +184,12 @@ class StepRunner {
   // of the current step
   struct StageEnd {
     std::atomic<int> running{0};      ///< replicas with backwards to come
-    std::atomic<int> shares_left{0};  ///< of summing gradients and committing statistics
+    std::atomic<int> shares_left{0};  ///< shares of summing gradients and committing statistics
     std::vector<MomentPtr> computed;  ///< per replica: the end of its work, once it no longer runs
-    std::vector<MomentPtr> finished;  ///< per share: the end of its work, once it is not left
+    std::vector<MomentPtr> finished;  ///< per share: the end of its work, once it is done
   };
   std::vector<StageEnd> ends_;  ///< per stage
-  /// Gradients of a replica of another rank, until they are added here: of one replica of a stage at a time.
+  /// Gradients of a replica of another rank until they are added here; one replica of a stage at a time.
   struct Arrived {
     std::atomic<int> replica{-1};
     Tensors gradients;
@@ -196,7 +197,7 @@ class StepRunner {
   std::vector<Arrived> arrived_;  ///< per stage
   HostInputs inputs_;
   BatchParts parts_;
-  std::vector<double> weights_;     ///< of the micro-batches' losses
+  std::vector<double> weights_;     ///< weights of the micro-batches' losses
   std::vector<Tensors> evaluated_;  ///< by micro-batch
   std::string failed_at_;
   RankReceivers receivers_;  ///< its threads use the above

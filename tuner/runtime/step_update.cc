@@ -13,8 +13,8 @@ namespace mptune::tuner {
 
 namespace {
 
-/// Gives `copy` the values of `from`. On the host it gets the memory itself, which nobody writes during a step: only the first time does
-/// this cost anything, or if the caller has replaced the parameter's memory.
+/// Gives `copy` the values of `from`. On the host it gets the memory itself, which nobody writes during a step. This costs something only
+/// the first time, or if the caller has replaced the parameter's memory.
 void share_or_copy(at::Tensor copy, const at::Tensor& from) {
   if (!copy.is_cpu() || !from.is_cpu()) return (void)copy.copy_(from);
   if (copy.const_data_ptr() != from.const_data_ptr() || copy.strides() != from.strides()) copy.set_data(from.detach());
@@ -84,8 +84,8 @@ void StepRunner::update(StageReplica& replica) {
   done();
 }
 
-// Where replicas or tied weights wait for the parameters of other devices, all devices update theirs first: none can then wait for one that
-// waits for it. Elsewhere a stage's parameters are updated when its first action comes, while other devices already run theirs.
+// Where replicas or tied weights wait for the parameters of other devices, all devices update theirs first, so that no two devices can wait
+// for each other. Elsewhere a stage's parameters are updated when its first action comes, while other devices already run their actions.
 void StepRunner::begin_row(int device, Accumulate accumulate) {
   for_replicas(device, [](StageReplica& replica) { replica.pending_weights().reset(); });
   if (has_copies_) {
@@ -110,8 +110,7 @@ void StepRunner::prepare(StageReplica& replica, Accumulate accumulate) {
   if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
 }
 
-/// Gives a replica the parameters of the one that is trained, and a stage's copies of tied weights the values of the stage that trains
-/// them.
+/// Gives a replica the parameters of the trained replica, and a stage's copies of tied weights the values of the stage that trains them.
 void StepRunner::refresh(StageReplica& replica, int device) {
   const bool trained = graph_.is_trained(replica);
   if (trained && replica.copies().empty()) return;
@@ -132,7 +131,7 @@ void StepRunner::refresh(StageReplica& replica, int device) {
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
 }
 
-/// Tensors of the replica of a stage that is trained; `received`, if that is on another rank.
+/// Returns the tensors of a stage's trained replica, or `received` if that replica is on another rank.
 Tensors StepRunner::trained_values(int stage, NamedTensors of, const Tensors& received) const {
   const StageReplica* trained = graph_.trained(stage);
   if (trained == nullptr) return received;
@@ -149,7 +148,7 @@ void StepRunner::give_values(int device, bool buffers) {
   });
 }
 
-/// Work of `device` that comes now reads the parameters of a stage as the optimizer leaves them.
+/// Makes work that comes now on `device` read the parameters of a stage as the optimizer leaves them.
 void StepRunner::await_update(int stage, int device) {
   const StageReplica* trained = graph_.trained(stage);
   if (trained == nullptr) return await_values(device);

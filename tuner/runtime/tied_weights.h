@@ -14,14 +14,14 @@ void add_gradient(at::Tensor parameter, const at::Tensor& gradient);
 /// Parameters that layers of several stages use: the first stage that holds one trains it.
 class TiedWeights {
  public:
-  /// The parameter in a later stage.
+  /// The parameter's copy in a later stage.
   struct Copy {
     int stage = 0;
     at::Tensor tensor;  ///< of the replica that is trained here; undefined for none
   };
   struct Weight {
     int number = 0;            ///< by name, from 0
-    int stage = 0;             ///< that trains it
+    int stage = 0;             ///< the stage that trains it
     at::Tensor first;          ///< of the replica that is trained here; undefined for none
     std::vector<Copy> copies;  ///< in order of the stages
   };

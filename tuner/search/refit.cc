@@ -19,7 +19,7 @@ constexpr int kIterations = 4;
 constexpr double kStep = 0.05;                                  // of a logarithm, for the derivative
 constexpr double kMostChange = 0.5;                             // of a logarithm, per iteration
 constexpr double kNoise = 0.02;                                 // sigma of the logarithm of a measured step over a perfect prediction
-constexpr double kHuber = 2 * kNoise;                           // residuals beyond count less
+constexpr double kHuber = 2 * kNoise;                           // larger residuals count less
 constexpr std::array<double, kFactors> kSigmas{0.1, 0.7, 0.7};  // of the factors' logarithms before there are trials
 
 using Vector = std::array<double, kFactors>;
@@ -61,7 +61,7 @@ std::vector<Observation> observations(const Profile& profile, const std::vector<
   return list;
 }
 
-/// log of the predicted step of every plan.
+/// Returns the logarithm of the predicted step of every plan.
 std::vector<double> predictions(const Profile& profile, const std::vector<Observation>& list, const Vector& logarithms) {
   const Profile changed = with_factors(profile, factors_of(logarithms));
   std::vector<double> predicted;
@@ -83,7 +83,7 @@ void linearise(const Profile& profile, std::vector<Observation>& list, const Vec
   }
 }
 
-/// Sum of weighted slope products, and the precision of what is known of the factors before.
+/// Returns the sum of weighted slope products and of the precision of what is known about the factors beforehand.
 Matrix normal_matrix(const std::vector<Observation>& list) {
   Matrix matrix{};
   for (std::size_t k = 0; k < kFactors; ++k) matrix[k][k] = kNoise * kNoise / (kSigmas[k] * kSigmas[k]);
@@ -109,7 +109,7 @@ Vector solved(Matrix matrix, Vector right) {
   return right;
 }
 
-/// A Gauss-Newton step towards the best logarithms.
+/// Takes a Gauss-Newton step towards the best logarithms.
 void improve(const std::vector<Observation>& list, Vector& logarithms) {
   const Matrix matrix = normal_matrix(list);
   Vector right{};
@@ -125,7 +125,7 @@ double relative_error(double log_ratio) {
   return std::abs(std::exp(log_ratio) - 1);
 }
 
-/// The error of each trial where the others alone decide the factors: its residual over 1 minus its leverage.
+/// Returns the median error of trials where, for each, the others alone decide the factors: its residual over 1 minus its leverage.
 double error_left_out(const std::vector<Observation>& list) {
   const Matrix matrix = normal_matrix(list);
   std::vector<double> errors;

@@ -29,7 +29,7 @@ struct KindState {
 
 struct State {
   std::array<KindState, planner::kParallelisms.size()> kinds;
-  double correction = 0;  // over all kinds: for a kind without a trial
+  double correction = 0;  // over all kinds, for a kind without a trial
   double sigma = 0;
 
   [[nodiscard]] double correction_of(const KindState& kind) const { return kind.errors.empty() ? correction : kind.correction(); }
@@ -112,7 +112,7 @@ std::optional<Candidate> TrialSearch::next() {
     if (tried(keys_[i]) || forbidden(ranked_[i].plan)) continue;
     any_untried = true;
     const KindState& kind = state.kinds[index_of(ranked_[i].plan)];
-    // A kind that was never measured is tried first: a score of zero, predictions break the tie.
+    // A kind that was never measured has a score of zero and is tried first; predictions break the tie.
     const double corrected = ranked_[i].prediction.step_s * std::exp(state.correction_of(kind));
     const double score = corrected / kind.best_s;
     if (score * std::exp(-granted) >= 1 - rules_.target_gap) continue;

@@ -10,7 +10,7 @@
 
 namespace mptune::tuner {
 
-/// What to try next: best-first by corrected prediction. Pure; the same observations give the same proposals.
+/// Proposes what to try next, best first by corrected prediction. It is pure: the same observations give the same proposals.
 class TrialSearch {
  public:
   struct Rules {
@@ -21,15 +21,16 @@ class TrialSearch {
   };
   TrialSearch(std::vector<Candidate> ranked, Rules rules);
 
-  /// The untried plan with the smallest corrected prediction relative to the best measured plan of its kind (one device, data parallel,
-  /// pipeline, hybrid). Predictions are corrected by measured over predicted of the tried plans of that kind. A plan is proposed only if it
-  /// can still win: if its corrected prediction minus two sigma of the prediction errors so far would. Plans are skipped if another one
-  /// with the same cuts and no more samples in flight ran out of memory. Empty if no plan can win; `stop_reason` then says why.
+  /// Returns the untried plan with the smallest corrected prediction relative to the best measured plan of its kind (one device, data
+  /// parallel, pipeline, hybrid). Predictions are corrected by the ratio of measured to predicted steps of the tried plans of that kind. A
+  /// plan is proposed only if it can still win: if it would with its corrected prediction less two sigma of the prediction errors so far.
+  /// Plans are skipped if another one with the same cuts and no more samples in flight ran out of memory. Empty if no plan can win;
+  /// `stop_reason` then says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);
-  /// Replaces the predictions of all plans, tried or not.
+  /// Replaces the predictions of all plans, tried or not. A plan for which `prediction_of` returns nothing keeps its prediction.
   void predict_again(const std::function<std::optional<Prediction>(const Plan&)>& prediction_of);
-  /// Further plans to choose from; those that are known are left out.
+  /// Adds further plans to choose from; those that are known already are left out.
   void add(const std::vector<Candidate>& ranked);
   [[nodiscard]] const std::string& stop_reason() const { return stop_reason_; }
 
@@ -38,7 +39,7 @@ class TrialSearch {
   [[nodiscard]] bool forbidden(const Plan& plan) const;
 
   std::vector<Candidate> ranked_;
-  std::vector<std::string> keys_;  ///< of ranked_
+  std::vector<std::string> keys_;  ///< plan keys of ranked_
   Rules rules_;
   std::vector<Trial> seen_;
   std::string stop_reason_;

@@ -9,9 +9,9 @@ namespace mptune::tuner {
 struct NoPlan {
   enum class Why {
     needs_devices,        ///< `needed` devices; there are `available`
-    needs_several_cores,  ///< of a CPU, as one device
+    needs_several_cores,  ///< of a CPU as one device
     one_layer,            ///< nothing to cut
-    few_samples,          ///< fewer than devices
+    few_samples,          ///< fewer samples than devices
     over_cap,             ///< even its smallest plan needs `needed_bytes` on `device`, which may hold `cap_bytes`
     none_within_caps,
     other_plans_asked,  ///< the user's options ask for other plans
@@ -27,15 +27,16 @@ struct NoPlan {
   bool operator==(const NoPlan&) const = default;
 };
 
-/// Whether memory is why.
+/// Returns whether memory is the reason.
 [[nodiscard]] bool too_large(const NoPlan& reason);
 
-/// "over_cap", as in the enumeration.
+/// Returns the name in the enumeration: "over_cap".
 [[nodiscard]] const char* to_string(NoPlan::Why why);
-/// Inverse of to_string; none_found for any other text.
+/// Does the inverse of to_string(); returns none_found for any other text.
 [[nodiscard]] NoPlan::Why why_from(const std::string& text);
 
-/// "needs at least 3 devices; 2 available". Worded here, not in reports/render, because a study's file holds the sentence.
+/// Returns a clause: "needs at least 3 devices; 2 available". It is worded here, not in reports/render, because a study's file holds the
+/// sentence.
 [[nodiscard]] std::string text_of(const NoPlan& reason);
 
 }  // namespace mptune::tuner

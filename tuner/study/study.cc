@@ -75,7 +75,7 @@ Json parsed(const std::string& text) {
   return json.is_discarded() ? Json(text) : json;
 }
 
-// Names of the top-level entries in which the two differ; "identity" where they are no objects.
+// Returns the names of the top-level entries in which the two differ; "identity" where they are no objects.
 std::string difference(const Json& a, const Json& b) {
   if (!a.is_object() || !b.is_object()) return "identity";
   Json both = a;
@@ -88,7 +88,7 @@ std::string difference(const Json& a, const Json& b) {
   return names;
 }
 
-// Studies of earlier versions name files by absolute paths.
+// Makes paths relative to `home`, as studies of earlier versions name files by absolute paths.
 Json with_own_paths(Json identity, const std::string& home) {
   const auto absolute = [&](const char* name) {
     const bool text = identity.is_object() && identity.contains(name) && identity[name].is_string();
@@ -126,8 +126,8 @@ void check_is_there(const std::string& folder) {
   check_is_study(folder);
 }
 
-// Without a write-ahead log nobody writes: as an immutable database it is then read without leaving files beside it. So it is where SQLite
-// can't make the log's shared memory, in a read-only folder.
+// Without a write-ahead log nobody writes: the study is then read as an immutable database, without leaving files beside it. It is read in
+// the same way in a read-only folder, where SQLite can't make the log's shared memory.
 std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   const std::string path = std::filesystem::absolute(database_path(folder)).string();
   std::string uri = "file:";
@@ -147,7 +147,7 @@ std::string profile_path_in(const std::string& folder) {
   return folder + "/traces/profile.sqlite";
 }
 
-// Damaged studies and those of newer versions stay for whoever made them.
+// Returns false for damaged studies and those of newer versions: they stay for whoever made them.
 bool nothing_to_lose(const std::string& folder) {
   if (sqlite_header_number(database_path(folder), 60) > kStudyVersion) return false;
   try {
@@ -188,9 +188,9 @@ struct Study::Impl {
   std::string folder;
   std::optional<FolderLock> lock;
   std::unique_ptr<SQLite::Database> database;
-  std::unique_ptr<profiler::WorkLimit> limit;  // of each access
+  std::unique_ptr<profiler::WorkLimit> limit;  // limits the work of each access
 
-  // Every access goes through here: one place turns what SQLite says into an Error.
+  // Every access goes through here, so that one place turns SQLite's errors into an Error.
   template <class F>
   auto use(F&& access) const {
     try {
@@ -218,13 +218,13 @@ struct Study::Impl {
     if (mode == Open::create) check_free(folder, force);
     if (mode == Open::create || (anew && is_empty_study_folder(folder))) remove_study_files(folder);
     database = std::make_unique<SQLite::Database>(database_path(folder), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMs);
-    // Where the creation was cut off, the journal has undone it now.
+    // A creation that was cut off has been undone by the journal now.
     if (database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0) create_study_tables(*database);
     set_journal(*database, folder);
     guard();
   }
 
-  // Of the file and of the log that is not in it yet.
+  // Returns the size of the file and of the log that is not in it yet.
   [[nodiscard]] std::uintmax_t bytes() const {
     std::uintmax_t sum = 0;
     for (const char* part : {"", "-wal"}) {
@@ -235,7 +235,7 @@ struct Study::Impl {
     return sum;
   }
 
-  // A study is handed on: its file may be anybody's.
+  // Guards against a file that anybody may have made, as studies are handed on.
   void guard() {
     limit = std::make_unique<profiler::WorkLimit>(*database, bytes());
     if (const std::string name = profiler::first_active_object(*database); !name.empty())

@@ -73,9 +73,9 @@ bool is_empty_study_folder(const std::string& folder) {
     const std::string name = entry.path().filename().string();
     if (name == "traces" && fs::is_empty(entry.path(), failed)) continue;
     if (name == "study.lock") continue;
-    // The Python package puts the program of an nn.Module there before the study begins, beside a lock.
+    // The Python package puts the program of an nn.Module there before the study begins, next to a lock.
     if (ends_with(name, ".pt2") && fs::exists(folder + "/study.lock", failed)) continue;
-    // An interrupted creation leaves no header, or one without our application id beside its journal.
+    // An interrupted creation leaves no header, or one without our application ID and a journal next to the file.
     if (name == "study.sqlite" && (entry.file_size(failed) == 0 || fs::exists(folder + "/study.sqlite-journal"))) continue;
     if (name == "study.sqlite-journal" || name == "study.sqlite-wal" || name == "study.sqlite-shm") continue;
     return false;

@@ -21,7 +21,7 @@ std::string query(const std::string& table, const std::vector<std::string>& colu
   return "SELECT " + join(columns, ", ") + " FROM " + table + " ORDER BY " + join(order, ", ");
 }
 
-// "0", "1e-09".
+// Returns the number as text: "0", "1e-09".
 std::string text_of(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", number);

@@ -9,9 +9,9 @@
 
 namespace mptune::tuner {
 
-/// Longest step, and longest time of anything else in a study [s].
+/// The longest step, and the longest time of anything else in a study [s].
 inline constexpr double kLongestSeconds = 1e7;
-/// Shortest step [s].
+/// The shortest step [s].
 inline constexpr double kShortestStep = 1e-9;
 inline constexpr int kLargestSeries = 1'000'000'000;
 
@@ -19,10 +19,10 @@ inline constexpr int kLargestSeries = 1'000'000'000;
 [[noreturn]] void refuse_study(const std::string& what, const std::string& place, const std::string& folder);
 
 /// Rows of a table of a study, a file that anyone can damage or edit. Members that read a column throw Error (usage), which names table,
-/// row and column, where the value has another type or can't be.
+/// row and column, where the value has another type or is impossible.
 class StudyRows {
  public:
-  /// Reads `columns` of all rows, ordered by the first `keys` of them, which name a row in errors.
+  /// Reads `columns` of all rows, ordered by the first `keys` columns, which name a row in errors.
   StudyRows(SQLite::Database& database, const std::string& folder, const std::string& table, std::vector<std::string> columns, int keys);
 
   bool next() { return statement_.executeStep(); }
@@ -30,15 +30,15 @@ class StudyRows {
   [[nodiscard]] int whole(int column, int least = 0, int most = std::numeric_limits<int>::max());
   [[nodiscard]] std::int64_t bytes(int column);
   [[nodiscard]] double number(int column, double least, double most);
-  /// Not empty, short, without control characters.
+  /// Reads a text that is not empty, short and without control characters.
   [[nodiscard]] std::string name(int column);
   [[nodiscard]] std::string text(int column);
-  /// Text for people: made printable, and what is too long is cut.
+  /// Reads a text for people: makes it printable, and cuts it where it is too long.
   [[nodiscard]] std::string words(int column);
 
-  /// Throws Error: "the study is damaged: value_s is -1, `wanted`", for "not a number from 0 to 10".
+  /// Throws Error: "the study is damaged: value_s is -1, `wanted`", with a text for `wanted` such as "not a number from 0 to 10".
   [[noreturn]] void refuse(int column, const std::string& wanted);
-  /// "table sample, trial 3, number 7", for the current row.
+  /// Returns where the current row is: "table sample, trial 3, number 7".
   [[nodiscard]] std::string place();
 
  private:

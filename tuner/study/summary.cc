@@ -62,7 +62,7 @@ NoPlan no_plan_from(const JsonField& json) {
           .cap_bytes = bytes(json.at("cap_bytes"))};
 }
 
-/// Studies of earlier versions hold the sentence alone. Its first words say whether memory is why.
+/// Studies of earlier versions hold the sentence alone. Its first words say whether memory is the reason.
 NoPlan no_plan_in_words(const std::string& words) {
   return {.why = words.starts_with("does not fit") ? NoPlan::Why::none_within_caps : NoPlan::Why::none_found, .words = words};
 }
@@ -120,7 +120,7 @@ Json stages_json(const StagesPerDevice& stages) {
   return {{"searched", stages.searched}, {"possible", stages.possible}, {"end", static_cast<int>(stages.end)}};
 }
 
-// Studies of earlier versions do not say it.
+// Studies of earlier versions do not say how many stages per device were searched.
 StagesPerDevice stages_from(const std::optional<JsonField>& json) {
   const auto value = [&](const char* key, int most) {
     const auto field = json ? json->find(key) : std::nullopt;
@@ -130,7 +130,7 @@ StagesPerDevice stages_from(const std::optional<JsonField>& json) {
   return {value("searched", 1 << 20), value("possible", 1 << 20), static_cast<StagesPerDevice::End>(end)};
 }
 
-// Below 0 where the measured step is shorter than the bound on paper.
+// The gap is below 0 where the measured step is shorter than the predicted lower bound.
 double gap_from(const JsonField& field) {
   const double gap = field.number();
   if (gap < -1 || gap > kLongestSeconds / kShortestStep) field.refuse("is out of range");

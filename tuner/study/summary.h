@@ -28,7 +28,7 @@ struct OtherDevices {
   bool operator==(const OtherDevices&) const = default;
 };
 
-/// What the table of kinds needs beside trials.
+/// What the table of kinds needs besides trials.
 struct KindFacts {
   std::vector<std::string> whole_machine;                   ///< devices of all cores
   std::map<planner::Parallelism, PredictedKind> predicted;  ///< by kind
@@ -46,7 +46,7 @@ struct PlannedBaseline {
   bool operator==(const PlannedBaseline&) const = default;
 };
 
-/// What of a tuning run is not in its trials; a study stores it so that `report` shows what `tune` showed.
+/// What is known of a tuning run besides its trials; a study stores it so that `report` shows what `tune` showed.
 struct StudySummary {
   std::vector<std::string> devices;
   std::vector<std::string> whole_machine;
@@ -57,15 +57,15 @@ struct StudySummary {
   std::string stop_reason;
   TrainingSpec training;  ///< what was asked for; without a model in studies of earlier versions
   KindFacts kinds;
-  StagesPerDevice stages_per_device = {};       ///< of the search
-  std::vector<PlannedBaseline> baselines = {};  ///< all, measured or not
+  StagesPerDevice stages_per_device = {};       ///< stages per device of the search
+  std::vector<PlannedBaseline> baselines = {};  ///< all baselines, measured or not
   std::string asked = {};                       ///< TuneOptions::asked
   bool operator==(const StudySummary&) const = default;
 };
 
-/// The form in which a study stores it.
+/// Returns the summary in the form in which a study stores it.
 [[nodiscard]] std::string summary_to_json(const StudySummary& summary);
-/// Throws Error (usage) where `json` is no summary; `folder` is the study's.
+/// Returns the stored summary. Throws Error (usage) where `json` is no summary; `folder` is the study's.
 [[nodiscard]] StudySummary summary_from_json(const std::string& json, const std::string& folder);
 
 }  // namespace mptune::tuner

@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 namespace {
 
-// A row per trial that was disturbed. Made with the first one: studies of earlier versions have no such table.
+// Has a row per trial that was disturbed. The table is made with the first row, as studies of earlier versions do not have it.
 constexpr const char* kNoiseTable = R"sql(
 CREATE TABLE IF NOT EXISTS noise (
   trial INTEGER PRIMARY KEY REFERENCES trial,
@@ -221,7 +221,7 @@ Plans select_plans(SQLite::Database& database, const std::string& folder) {
   return plans;
 }
 
-// Columns of `trial` from `first` on.
+// Reads the columns of `trial` from `first` on.
 OutcomeRow outcome_row_of(StudyRows& rows, int first) {
   OutcomeRow row;
   if (!rows.null(first)) row.device = rows.words(first);
@@ -264,7 +264,7 @@ Trials select_rows(SQLite::Database& database, const std::string& folder) {
   return trials;
 }
 
-// The trial that a row of another table names in its first column.
+// Returns the trial that a row of another table names in its first column.
 Trial& owner_of(StudyRows& rows, Trials& trials) {
   const auto found = trials.find(rows.whole(0));
   if (found == trials.end()) rows.refuse(0, "not an id of the table trial");

@@ -9,7 +9,7 @@
 
 namespace mptune::tuner {
 
-/// Application id of study.sqlite, and version of its tables.
+/// The application ID of study.sqlite, and the version of its tables.
 inline constexpr int kStudyApplication = 0x6D707473;
 inline constexpr int kStudyVersion = 1;
 
@@ -17,7 +17,8 @@ inline constexpr int kStudyVersion = 1;
 void create_study_tables(SQLite::Database& database);
 /// Writes the trial with everything that belongs to it; the caller commits. Sets its id.
 void insert_trial(SQLite::Database& database, Trial& trial);
-/// All trials in the order of their ids. Throws Error (usage), with table and row, for a value that no study has; `folder` is the study's.
+/// Returns all trials in the order of their ids. Throws Error (usage), with table and row, for a value that no study has; `folder` is the
+/// study's.
 [[nodiscard]] std::vector<Trial> select_trials(SQLite::Database& database, const std::string& folder);
 
 }  // namespace mptune::tuner

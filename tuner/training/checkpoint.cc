@@ -31,7 +31,7 @@ constexpr const char* kChecksums = "checksums";
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kOptimizerPrefix = "optimizer.";
 
-/// Steps of a folder's name; -1: it is no checkpoint's.
+/// Returns the steps that a folder's name says; -1 where it is not the name of a checkpoint.
 std::int64_t steps_in(const fs::path& path) {
   const std::string name = path.filename();
   if (!name.starts_with(kFolderPrefix)) return -1;
@@ -42,7 +42,7 @@ std::int64_t steps_in(const fs::path& path) {
   return first != last && error == std::errc() && end == last ? steps : -1;
 }
 
-/// Checkpoints in a folder by their steps.
+/// Returns the checkpoints in a folder, by their steps.
 std::map<std::int64_t, fs::path> checkpoints_in(const std::string& folder) {
   std::map<std::int64_t, fs::path> found;
   std::error_code error;
@@ -54,7 +54,7 @@ std::map<std::int64_t, fs::path> checkpoints_in(const std::string& folder) {
   return found;
 }
 
-/// What to do about a damaged checkpoint. Nothing else is used instead of it unless that is asked for.
+/// Says what to do about a damaged checkpoint. No other checkpoint is used instead unless the user asks for it.
 std::string remedy_for(const fs::path& path) {
   const auto all = checkpoints_in(path.parent_path());
   const auto before = all.lower_bound(steps_in(path));
@@ -62,7 +62,7 @@ std::string remedy_for(const fs::path& path) {
   return "go on from the one before it with --checkpoint-step " + std::to_string(std::prev(before)->first);
 }
 
-/// Its JSON goes first, so that no part of a checkpoint is taken for one.
+/// Removes the JSON first, so that a part of a checkpoint is never taken for a checkpoint.
 void remove_checkpoint(const fs::path& path) {
   std::error_code ignored;
   fs::remove(path / kJson, ignored);
@@ -115,7 +115,7 @@ class Stored {
   std::map<std::string, at::Tensor> tensors_;
 };
 
-/// Checkpoints of earlier versions do not say it.
+/// Returns float32 where the checkpoint does not say its precision, as earlier versions did not.
 Precision precision_in(const JsonField& json) {
   const auto field = json.find("precision");
   if (!field) return Precision::float32;

@@ -6,9 +6,9 @@
 
 namespace mptune {
 
-/// Which samples each step of a training takes: every epoch all of them, in an order of its own. A function of the step alone, so that a
-/// training that is resumed goes on with the samples that it would have had. Samples that fit into one batch keep their order.
-/// Use it from one thread at a time: it keeps the order of the last epoch that was asked for.
+/// Says which samples each step of a training takes. Every epoch takes all of them, in an order of its own. The samples depend on the step
+/// alone, so that a resumed training goes on with the samples that it would have had. Samples that fit into one batch keep their order.
+/// Use it from one thread at a time, as it keeps the order of the last epoch that was asked for.
 class Epochs {
  public:
   /// `batch` samples per step; the last step of an epoch has the rest, or is left out with `drop_last`.
@@ -18,17 +18,17 @@ class Epochs {
   [[nodiscard]] std::int64_t steps_per_epoch() const { return steps_; }
   [[nodiscard]] std::int64_t epoch_of(std::int64_t step) const { return step / steps_; }
   [[nodiscard]] bool ends_epoch(std::int64_t step) const { return (step + 1) % steps_ == 0; }
-  /// Indices of the step's samples.
+  /// Returns the indices of the step's samples.
   [[nodiscard]] at::Tensor indices_of(std::int64_t step) const;
 
  private:
   std::int64_t samples_, batch_, steps_;
   std::uint64_t seed_;
-  mutable std::int64_t ordered_ = -1;  ///< epoch that order_ is of
+  mutable std::int64_t ordered_ = -1;  ///< the epoch whose order is in order_
   mutable at::Tensor order_;
 };
 
-/// Indices of so many samples in an order that depends on seed and `stream` alone.
+/// Returns the indices of `samples` samples in an order that depends on `seed` and `stream` alone.
 [[nodiscard]] at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::uint64_t stream);
 
 }  // namespace mptune

@@ -9,8 +9,8 @@ struct LossScale {
   bool operator==(const LossScale&) const = default;
 };
 
-/// Chooses the scale of the loss for training in fp16, as torch.amp.GradScaler does: half of it after a step whose gradients are not all
-/// finite, twice as much after 2000 steps in a row whose are.
+/// Chooses the scale of the loss for training in fp16, as torch.amp.GradScaler does: it halves the scale after a step whose gradients are
+/// not all finite, and doubles it after 2000 steps in a row whose gradients are.
 ///
 ///     pipeline.set_loss_scale(scaler.scale());
 ///     pipeline.step(inputs, target);
@@ -21,7 +21,7 @@ class GradientScaler {
   explicit GradientScaler(const LossScale& state) : state_(state) {}
 
   [[nodiscard]] double scale() const { return state_.scale; }
-  /// After a step; `finite`: its gradients were. Returns the same: true if the optimizers are to step.
+  /// Call it after a step; `finite`: its gradients were finite. Returns `finite`: true if the optimizers are to step.
   bool update(bool finite);
   [[nodiscard]] const LossScale& state() const { return state_; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All that a training program needs; reached as <mptune/mptune.h>. Adapters from torch::nn are in <mptune/nn.h>.
+/// Includes all that a training program needs, as <mptune/mptune.h>. Adapters from torch::nn are in <mptune/nn.h>.
 #include "planner/plan.h"
 #include "planner/plan_file.h"
 #include "planner/search/search.h"

@@ -35,12 +35,12 @@ Entries entries_of(const AdamState& state) {
   return entries;
 }
 
-/// Takes entries one by one; what is left belongs to another optimizer.
+/// Takes entries one by one; entries that are left belong to another optimizer.
 class Given {
  public:
   Given(const NamedTensor& parameter, Entries entries) : parameter_(parameter), entries_(std::move(entries)) {}
 
-  /// Like the parameter, on its device; undefined where there is none.
+  /// Returns the entry with the layout and device of the parameter; undefined where there is none.
   at::Tensor like_parameter(const char* name) {
     const auto found = entries_.extract(name);
     if (!found) return {};
@@ -78,7 +78,7 @@ void set_entries(AdamState& state, Given& given) {
   state.max_exp_avg_sq(given.like_parameter("max_exp_avg_sq"));
 }
 
-/// Calls `visit` with the type of what the optimizer keeps per parameter.
+/// Calls `visit` with the type of the state that the optimizer keeps per parameter.
 template <class Visit>
 void visit_kind(const torch::optim::Optimizer& optimizer, const Visit& visit) {
   if (dynamic_cast<const torch::optim::SGD*>(&optimizer) != nullptr) return visit(torch::optim::SGDParamState());

@@ -28,7 +28,7 @@ void check_count(const Pipeline& pipeline, const Optimizers& optimizers) {
                 "pass one for all parameters, or one per stage");
 }
 
-/// Which parameters each optimizer has.
+/// Returns which parameters each optimizer has.
 std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pipeline, const Optimizers& optimizers) {
   check_count(pipeline, optimizers);
   if (optimizers.size() == 1) return {pipeline.named_parameters()};
@@ -38,7 +38,7 @@ std::vector<std::vector<NamedTensor>> parameters_by_optimizer(const Pipeline& pi
   return by_stage;
 }
 
-/// Of the stages that this rank leads: over all ranks each stage once.
+/// Returns the tensors of the stages that this rank leads. Over all ranks, each stage comes once.
 std::vector<NamedTensor> led(const Pipeline& pipeline, std::vector<NamedTensor> (Pipeline::*tensors_of)(int stage) const) {
   std::vector<NamedTensor> all;
   for (int stage = 0; stage < pipeline.plan().num_stages(); ++stage)
@@ -49,7 +49,7 @@ std::vector<NamedTensor> led(const Pipeline& pipeline, std::vector<NamedTensor> 
 
 using TensorsByName = std::map<std::string, at::Tensor>;
 
-/// `all`: the model has no other tensors than `own`.
+/// Returns the given tensors by name. `all`: the model has no other tensors than `own`.
 TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<NamedTensor>& given, bool all) {
   constexpr const char* kRemedy = "go on with the model of the first run";
   TensorsByName by_name;
@@ -67,7 +67,7 @@ TensorsByName checked(const std::vector<NamedTensor>& own, const std::vector<Nam
   return by_name;
 }
 
-/// On the first rank.
+/// Returns the state of all ranks on the first rank.
 TrainingState of_all_ranks(const Pipeline& pipeline, TrainingState own) {
   const std::vector<Tensors> by_rank = pipeline.on_first_rank(tuner::state_tensors(own));
   for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {

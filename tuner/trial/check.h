@@ -6,13 +6,13 @@
 
 namespace mptune::tuner {
 
-/// Where two steps of a model first differ: outputs in the order of layers, then the loss, then gradients from the last layer back, then
-/// buffers.
+/// The first difference between two steps of a model. Outputs come first, in the order of layers, then the loss, then gradients from the
+/// last layer back, then buffers.
 struct CheckDifference {
   std::string what = {};        ///< for people: "output", "loss", "gradient of fc.weight", "buffer bn1.running_mean"
-  int layer = -1;               ///< -1: no single one
+  int layer = -1;               ///< -1: no single layer
   std::string layer_name = {};  ///< "" for none
-  std::string operation = {};   ///< of an exported program: "aten.rand_like in drop (net.py:7, x + torch.rand_like(x))"; "" where not known
+  std::string operation = {};   ///< in an exported program: "aten.rand_like in drop (net.py:7, x + torch.rand_like(x))"; "" where not known
   double relative = 0;          ///< largest difference over the tensor's largest value; infinite where shapes differ or one is not finite
   bool is_output = false;       ///< a layer's output, not the loss, a gradient or a buffer
   bool operator==(const CheckDifference&) const = default;
@@ -21,13 +21,13 @@ struct CheckDifference {
 /// One comparison of a check.
 struct CheckPart {
   std::string name = {};      ///< "reference", "again", "pieces", "microbatches", "plan", "precision"
-  std::string compared = {};  ///< for people: what with what
+  std::string compared = {};  ///< for people: what is compared with what
   std::string left_out = {};  ///< why it was not made, "" where it was
   bool no_time = false;       ///< it was left out because the time for the check was over
   int tensors = 0;
-  int bit_equal = 0;            ///< of them
-  double largest = 0;           ///< relative difference
-  std::string largest_at = {};  ///< its tensor, "" where all are equal
+  int bit_equal = 0;            ///< how many of them are equal bit by bit
+  double largest = 0;           ///< the largest relative difference
+  std::string largest_at = {};  ///< the tensor with the largest difference, "" where all are equal
   double tolerance = 0;
   bool only_measures = false;                      ///< it says how large differences are, and allows any: `tolerance` is unused
   std::optional<CheckDifference> difference = {};  ///< nothing where the part agrees
@@ -43,14 +43,14 @@ struct CheckResult {
   bool operator==(const CheckResult&) const = default;
 };
 
-/// Names of the parts that there was no time for.
+/// Returns the names of the parts that there was no time for.
 [[nodiscard]] std::vector<std::string> parts_without_time(const CheckResult& result);
 
-/// The first part that differs, null where the model agrees.
+/// Returns the first part that differs, or null where the model agrees.
 [[nodiscard]] const CheckPart* first_failure(const CheckResult& result);
 
-/// One clause: "the output of layer drop differs by 0.31 of its largest value: aten.rand_like in drop (net.py:7, ...)". Requires: the part
-/// differs.
+/// Describes the difference in one clause: "the output of layer drop differs by 0.31 of its largest value: aten.rand_like in drop
+/// (net.py:7, ...)". Requires: the part differs.
 [[nodiscard]] std::string difference_text(const CheckPart& part);
 
 }  // namespace mptune::tuner

@@ -36,7 +36,7 @@ struct TimedOut {
 struct Crashed {
   int signal = 0;  ///< 0: exited
   int exit_code = 0;
-  std::string doing = {};  ///< what ran then, as above
+  std::string doing = {};  ///< what ran at that moment, as in TimedOut
   bool operator==(const Crashed&) const = default;
 };
 struct WrongResult {
@@ -51,7 +51,7 @@ struct Infeasible {
   bool operator==(const Infeasible&) const = default;
 };
 struct Interrupted {
-  bool out_of_time = false;  ///< by the end of the budget, not by the user; neither is ever stored
+  bool out_of_time = false;  ///< interrupted by the end of the budget, not by the user; neither is ever stored
   bool operator==(const Interrupted&) const = default;
 };
 struct Environment {
@@ -62,18 +62,18 @@ struct Environment {
 /// How a trial ended. A candidate that fails is a value, never an exception.
 using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResult, NonFinite, Infeasible, Interrupted, Environment>;
 
-/// Names of its alternatives in their order, as studies, messages and JSON have them.
+/// The names of Outcome's alternatives in their order, as used in studies, messages and JSON.
 inline constexpr std::array kOutcomeNames = {"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
                                              "non_finite", "infeasible",    "interrupted", "environment"};
 static_assert(kOutcomeNames.size() == std::variant_size_v<Outcome>);
 
-/// True if another program, or the kernel for lack of memory, killed the worker.
+/// Returns true if another program, or the kernel for lack of memory, killed the worker.
 [[nodiscard]] bool was_killed(const Outcome& outcome);
-/// One of kOutcomeNames.
+/// Returns one of kOutcomeNames.
 [[nodiscard]] std::string outcome_class(const Outcome& outcome);
-/// The alternative of this name with its defaults; empty where there is none.
+/// Returns the alternative of this name with default values; empty where there is none.
 [[nodiscard]] std::optional<Outcome> outcome_named(const std::string& name);
-/// One clause for people: "out of memory on cpu:1: 120 MiB asked with a cap of 1.00 GiB".
+/// Describes the outcome for people in one clause: "out of memory on cpu:1: 120 MiB asked with a cap of 1.00 GiB".
 [[nodiscard]] std::string outcome_text(const Outcome& outcome);
 
 /// One plan, tried once within one series.
@@ -87,7 +87,8 @@ struct Trial {
   Outcome outcome = Interrupted{};
 };
 
-/// Peak bytes per device of a measured trial; of sleeping devices, whose layers hold nothing, the predicted ones. Empty unless measured.
+/// Returns the peak bytes per device of a measured trial; for sleeping devices, whose layers hold nothing, the predicted ones. Empty unless
+/// the trial was measured.
 [[nodiscard]] std::vector<std::int64_t> peak_bytes_of(const Trial& trial);
 
 /// Plans that are tried together, their steps interleaved by entry_at.
@@ -96,37 +97,38 @@ struct Series {
     std::string name;
     Plan plan;
     std::optional<Prediction> prediction;
-    int importance = 0;  ///< where time is short, plans of less are left out first
+    int importance = 0;  ///< where time is short, plans of less importance are left out first
   };
   std::vector<Entry> entries;
   int warm_up = 1;           ///< steps of each plan that are not counted
-  int rounds = 3;            ///< at most, disturbed ones not counted; see rounds_wanted
-  int least_rounds = 0;      ///< undisturbed ones, after which plans that are told from the fastest leave (SeriesRounds); 0: none leaves
-  double budget_s = 60;      ///< of all: start-up, warm-up and rounds; see round_fits
+  int rounds = 3;            ///< the most rounds, not counting disturbed ones; see rounds_wanted
+  int least_rounds = 0;      ///< undisturbed rounds after which plans that are slower for sure leave (SeriesRounds); 0: none leaves
+  double budget_s = 60;      ///< time for all of it: start-up, warm-up and rounds; see round_fits
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
-  /// Seconds after its start from which no step begins: plans without a timed step are then Interrupted, out of time.
+  /// No step begins once this many seconds have passed since the start. Plans without a timed step are then Interrupted, out of time.
   double ends_s = std::numeric_limits<double>::infinity();
 };
 
-/// Which of `count` entries runs at a position of a round: even rounds run all in order, odd ones in reverse (ABBA).
+/// Returns which of `count` entries runs at a position of a round: even rounds run all in order, odd ones in reverse (ABBA).
 [[nodiscard]] int entry_at(int round, int position, int count);
 
-/// Rounds to run where `disturbed` of those so far were: each is repeated, but at most twice as many are run as were asked for.
+/// Returns the number of rounds to run where `disturbed` rounds so far were disturbed. Each of these is repeated, but at most twice as many
+/// rounds are run as were asked for.
 [[nodiscard]] int rounds_wanted(const Series& series, int disturbed);
 
-/// Whether a round may begin `now_s` seconds after the start of its series: the first always, so that every plan has a sample; a later one
-/// if it ends within the budget even where it takes as long as the longest so far.
+/// Returns whether a round may begin `now_s` seconds after the start of its series. The first round always may, so that every plan has a
+/// sample. A later one may if it would end within the budget even if it took as long as the longest round so far.
 [[nodiscard]] bool round_fits(const Series& series, int round, double now_s, double longest_round_s, int disturbed = 0);
 
-/// Runs a series; one Trial per entry, in their order, ids not yet given; entries that an interrupt or the end of the budget cut short are
-/// Interrupted. Never throws for a failing candidate; throws Error for a broken machine.
+/// Runs a series and returns one Trial per entry, in the order of the entries and without ids. Entries that an interrupt or the end of the
+/// budget cut short are Interrupted. Never throws for a failing candidate; throws Error for a broken machine.
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   [[nodiscard]] virtual std::vector<Trial> run(const Series& series) = 0;
 };
 
-/// Predicted times with seeded log-normal noise and a shared drift: for tests of the search.
+/// Returns predicted times with seeded log-normal noise and a shared drift. It is for tests of the search.
 class SimulatedRunner : public TrialRunner {
  public:
   struct Options {
@@ -135,11 +137,11 @@ class SimulatedRunner : public TrialRunner {
     double model_error = 0.05;  ///< sigma of the logarithm, per plan
     double drift_per_step = 0;
     double start_s = 0;                      ///< what a series takes before its first step
-    std::vector<std::int64_t> memory_bytes;  ///< caps; a plan predicted above is OutOfMemory
+    std::vector<std::int64_t> memory_bytes;  ///< caps; a plan that is predicted to need more is OutOfMemory
   };
   SimulatedRunner(CostModel cost, Options options);
   [[nodiscard]] std::vector<Trial> run(const Series& series) override;
-  /// The true step time of this runner's model.
+  /// Returns the true step time of this runner's model.
   [[nodiscard]] double truth(const Plan& plan) const;
 
  private:

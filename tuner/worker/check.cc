@@ -33,7 +33,7 @@ Batch batch_to_check(const CheckRequest& request, const Model& model) {
   return samples_of(given, 0, std::min<std::int64_t>(held, samples));
 }
 
-/// The samples that the model takes at once: the first of the batch.
+/// Returns the samples that the model takes at once: the first ones of the batch.
 Batch taken_at_once(const Batch& batch, const SampleRange& range) {
   const std::int64_t samples = batch.inputs.at(0).size(0);
   return range.most == 0 || samples <= range.most ? batch : samples_of(batch, 0, range.most);
@@ -50,7 +50,7 @@ bool is_program(const std::string& model) {
   return text.is_file && profiler::is_exported_archive(text.name);
 }
 
-/// Never a sleeping one, which computes nothing that could be compared.
+/// Returns the setup's model, never a sleeping one, which computes nothing that could be compared.
 Model real_model(const TrainingSetup& setup) {
   const Activity activity("loading", setup.model, kPatienceOfLoading);
   Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;

@@ -29,7 +29,7 @@ std::string text(const char* format, Values... values) {
   return buffer;
 }
 
-/// The first of these files that is there.
+/// Reports whether the recorder of GPUs (CUPTI) can be used.
 Finding recorder() {
   try {
     profiler::require_gpu_collector();
@@ -39,7 +39,7 @@ Finding recorder() {
   }
 }
 
-/// The driver's own name and version; "" where the system does not show them, as in some containers.
+/// Returns the driver's own name and version; "" where the system does not show them, as in some containers.
 std::string driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -54,7 +54,7 @@ Finding gpus() {
   return {"CUDA driver", FindingStatus::ok, count + driver_version(), ""};
 }
 
-/// A device that can't be used is a finding; the others are still examined.
+/// Reports a device. One that can't be used is a finding; the others are still examined.
 Finding device_finding(const DeviceSpec& spec) {
   try {
     const auto device = make_device(spec);
@@ -65,7 +65,7 @@ Finding device_finding(const DeviceSpec& spec) {
   }
 }
 
-/// Whether neighbours on different GPUs copy without the host.
+/// Reports whether neighbours on different GPUs copy without the host.
 void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     const DeviceSpec &a = devices[i], &b = devices[i + 1];
@@ -89,7 +89,7 @@ double product_seconds(const at::Tensor& matrix) {
   return std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
 }
 
-/// Median time of a matrix product on the first device, alone and while the others do the same.
+/// Reports the median time of a matrix product on the first device, alone and while the others compute the same.
 Finding co_running(const std::vector<DeviceSpec>& devices) {
   std::vector<std::unique_ptr<profiler::DeviceWorker>> workers;
   for (const DeviceSpec& device : devices) workers.push_back(std::make_unique<profiler::DeviceWorker>(make_device(device)));

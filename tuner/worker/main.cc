@@ -77,7 +77,7 @@ void prepare(const TrainingSetup& setup) {
   }
 }
 
-/// What rank 0 wants to know comes from its own worker.
+/// Runs a request of rank 0 and sends no replies: rank 0 learns all that it wants to know from its own worker.
 void Dispatch::run_for_rank_0(const Request& request) {
   std::visit([](const auto& any) { prepare(any.setup); }, request);
   const Replies nobody = [](const Reply&) {};
@@ -86,19 +86,19 @@ void Dispatch::run_for_rank_0(const Request& request) {
   std::visit(Dispatch{nobody}, own);
 }
 
-/// " in the forward of layer 'a'", where the exception came from.
+/// Says where the exception came from: " in the forward of layer 'a'".
 std::string in_activity() {
   const std::string text = activity_left_by_exception();
   return text.empty() ? "" : " in " + text;
 }
 
-/// A GPU that failed fails in all that follows, so the process ends. mptune reads its last line (death_of).
+/// Ends the process, since a GPU that failed fails in all that follows. mptune reads its last line (death_of).
 [[noreturn]] void end_for(const std::string& error) {
   std::fprintf(stderr, "%s\n", library_message(error).c_str());
   std::abort();
 }
 
-/// For what can't be caught, such as a GPU's error in a destructor.
+/// Ends the process for an exception that can't be caught, such as a GPU's error in a destructor.
 [[noreturn]] void end_for_uncaught() {
   try {
     if (const std::exception_ptr uncaught = std::current_exception()) std::rethrow_exception(uncaught);
@@ -153,8 +153,8 @@ Reply answer(const std::string& line, const Replies& reply) {
 int main(int argc, char** argv) {
   install_cpu_accounting();
   std::set_terminate(end_for_uncaught);
-  std::signal(SIGPIPE, SIG_IGN);  // another rank's end, or mptune's, is an error of writing, too
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of writing, not the end of the program
+  std::signal(SIGPIPE, SIG_IGN);  // if another rank or mptune ends, writing fails with an error
+  std::signal(SIGXFSZ, SIG_IGN);  // at the limit on the size of files, writing fails, and the program goes on
   const int request_fd = descriptor(argc, argv, "--request-fd");
   const int reply_fd = descriptor(argc, argv, "--reply-fd");
   if (request_fd < 0 || reply_fd < 0) {

@@ -26,13 +26,13 @@ namespace {
 
 using profiler::HostProfile;
 
-enum MeasureTag : int { host_names, profiles, links, direct_links, memory };  // of what ranks send each other while they measure
-constexpr double kPatienceOfHosts = 3600;  // hosts measure at the same time, for as long as their budgets say
+enum MeasureTag : int { host_names, profiles, links, direct_links, memory };  // tags of what ranks send each other while they measure
+constexpr double kPatienceOfHosts = 3600;  // hosts measure at the same time, for as long as their budgets allow
 
 Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& caps,
                  const Replies& reply) {
   TrainingSetup real = request.setup;
-  real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
+  real.sleep_profile.clear();  // a sleeping device has the costs of the real model on a core
   const Model model = model_of(real).model;
   profiler::MeasureOptions options;
   for (const std::string& pool : real.pools) options.pools.push_back(parse_pool(pool));
@@ -42,7 +42,7 @@ Profile measured(const MeasureRequest& request, const std::vector<DeviceSpec>& d
   options.memory_bytes = caps;
   options.batch = batch_size_of(real, model);
   options.optimizer = real.optimizer;
-  // Loading the model and making the batch count, too.
+  // The budget also covers loading the model and making the batch.
   const Batch batch = batch_of(real, model);
   const double spent_s = request.started_s > 0 ? monotonic_seconds() - request.started_s : 0;
   options.budget_s = std::max(0.0, request.budget_s - spent_s);
@@ -74,7 +74,7 @@ Profile measured_here(const MeasureRequest& request, const Replies& reply) {
   return measured(request, devices, caps, reply);
 }
 
-/// Differs between machines.
+/// Returns a name that differs between machines.
 std::string host_name() {
   constexpr std::size_t kLongestName = 256;
   std::string name(kLongestName, '\0');
@@ -89,7 +89,7 @@ std::string profile_file(const Profile& profile) {
   return file_of(recording);
 }
 
-/// Devices of all ranks on the host of `rank`.
+/// Returns the devices of all ranks on the host of `rank`.
 std::vector<std::string> devices_on_host(const MeasureRequest& request, const std::vector<std::string>& hosts, int rank) {
   std::vector<std::string> devices;
   for (const std::string& device : request.setup.devices)
@@ -97,7 +97,7 @@ std::vector<std::string> devices_on_host(const MeasureRequest& request, const st
   return devices;
 }
 
-/// The first rank of a host measures all its devices, as those of one process: they compute beside each other in training as well.
+/// Measures all devices of a host, on its first rank, as if they were of one process: they compute beside each other in training as well.
 Profile measured_on_host(const MeasureRequest& request, const std::vector<std::string>& devices, const Replies& reply) {
   std::vector<std::string> names;
   std::vector<std::int64_t> caps;
@@ -122,7 +122,7 @@ std::vector<HostProfile> host_profiles(const MeasureRequest& request, RankStream
   return profiles;
 }
 
-/// A GPU that has no cap: what its own rank can have of it, beside other processes that use it.
+/// Sets, for each GPU without a cap, the memory that its own rank can have beside other processes that use the GPU.
 void set_available_memory(const MeasureRequest& request, RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices,
                           Profile& profile) {
   std::vector<double> own;
@@ -135,7 +135,7 @@ void set_available_memory(const MeasureRequest& request, RankStreams& streams, c
       profile.devices[d].memory_bytes = static_cast<std::int64_t>(available);
 }
 
-/// The same on all ranks.
+/// Returns the same profile on all ranks.
 Profile measured_over_ranks(const MeasureRequest& request, const std::shared_ptr<RankGroup>& ranks, const Replies& reply) {
   RankStreams streams(ranks);
   const std::vector<HostProfile> hosts = host_profiles(request, streams, reply);

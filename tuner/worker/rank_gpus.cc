@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kPartsOfGpus = 3;  // trace file, time, refusal
 
-/// Work of a GPU that no recorder saw: the host's events of it are the launches alone.
+/// Counts the work of GPUs that no recorder saw: the host's events of such a GPU are launches alone.
 std::int64_t launches_of_unrecorded(const Trace& host, const std::vector<RankGpus>& gpus) {
   std::int64_t count = 0;
   for (const Event& event : host.events) {

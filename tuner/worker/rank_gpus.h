@@ -17,12 +17,12 @@ struct RankGpus {
   std::string refusal;         ///< why GPUs that the rank has were not recorded
 };
 
-/// As tensors, to be sent.
+/// Returns the tensors to send to another rank.
 [[nodiscard]] Tensors message_of(const RankGpus& gpus);
-/// Throws Error (internal) for a message of another form.
+/// Returns what a message of message_of() holds. Throws Error (internal) for a message of another form.
 [[nodiscard]] RankGpus gpus_from(const Tensors& message);
 
-/// Merges what the host recorded of all ranks with what their GPUs recorded (merge_traces). `host_started`: time 0 of `host` on rank 0's
+/// Merges what the hosts of all ranks recorded with what their GPUs recorded (merge_traces). `host_started`: time 0 of `host` on rank 0's
 /// clock. `gpus`, `clocks`: by rank. Work of GPUs that were not recorded counts as dropped.
 [[nodiscard]] Trace with_gpus_of_ranks(const Trace& host, Nanoseconds host_started, const std::vector<RankGpus>& gpus,
                                        const std::vector<RankClock>& clocks);

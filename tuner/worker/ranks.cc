@@ -11,6 +11,7 @@
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
+#include "tuner/distributed/patient_store.h"
 #include "tuner/distributed/rank_store.h"
 
 namespace mptune::tuner {
@@ -23,6 +24,7 @@ constexpr auto kHeartbeat = std::chrono::seconds(1);
 constexpr auto kGraceBehind = std::chrono::seconds(5);  // to end a request that rank 0 has left
 constexpr auto kGraceOfEnd = std::chrono::seconds(2);   // for other ranks to learn that no request comes
 constexpr double kPatienceLater = 3;
+constexpr double kPatienceForNextRequest = 120;  // in which a rank that was there starts its next worker
 constexpr const char* kEnd = "end";
 constexpr const char* kEnded = "ended";
 
@@ -64,6 +66,8 @@ class Heartbeat {
   [[nodiscard]] bool has_gone_on() {
     try {
       return store_->find(name_of_request(request_ + 1)) || store_->find(kEnd);
+    } catch (const StoreSilent&) {
+      return false;  // it may answer again; what needs it says that it is silent
     } catch (const Error&) {
       return true;
     }
@@ -89,14 +93,33 @@ std::optional<std::string> awaited_request(RankStore& store, int number, int& ex
   }
 }
 
+/// Until all ranks work on this request. Says on the activity board, and where one does not come, which one is waited for.
+void await_ranks(RankStore& store, const RankPlace& place, int call) {
+  const double patience_s = call == 0 ? RankOptions().patience_s : kPatienceForNextRequest;
+  const auto limit = Clock::now() + std::chrono::duration<double>(patience_s);
+  const auto here = [&](int rank) { return "rank " + std::to_string(rank) + " is here for " + std::to_string(call); };
+  store.set(here(place.rank), "");
+  for (int other = 0; other < place.ranks; ++other) {
+    const Activity activity("waiting for rank " + std::to_string(other), "", patience_s);
+    while (!store.find(here(other))) {
+      if (Clock::now() >= limit)
+        throw Error("rank " + std::to_string(other) + " has not come within " + std::to_string(static_cast<int>(patience_s)) + " s",
+                    "rank " + std::to_string(place.rank), "see that it was started, and whether it is stopped", ExitCode::environment);
+      std::this_thread::sleep_for(kNextLook);
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<RankGroup> ranks_for(const Request& request) {
   const TrainingSetup setup = std::visit([](const auto& any) { return any.setup; }, request);
   const RankPlace place = rank_place();
   if (!between_ranks(setup, place)) return nullptr;
-  const Activity activity("waiting for", "the other ranks", RankOptions().patience_s);
-  if (place.rank == 0) open_rank_store(place, RankOptions().patience_s)->set(name_of_request(setup.rank_call), encode(request));
+  const Activity activity("joining the other ranks", "", RankOptions().patience_s);
+  const std::shared_ptr<RankStore> store = open_rank_store(place, RankOptions().patience_s);
+  if (place.rank == 0) store->set(name_of_request(setup.rank_call), encode(request));
+  await_ranks(*store, place, setup.rank_call);
   return join_ranks(place, {.name = std::to_string(setup.rank_call)});
 }
 

@@ -34,7 +34,7 @@ std::string warning_of(const std::vector<std::string>& refusals) {
   return text;
 }
 
-/// What was recorded, on rank 0's clock, and by rank why GPUs were not. On the other ranks an empty trace.
+/// What was recorded, on rank 0's clock, and by rank the reason why GPUs were not recorded. On the other ranks the trace is empty.
 struct Seen {
   Trace trace;
   std::vector<std::string> refusals;
@@ -66,7 +66,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const s
   Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
   TrainingRun run(request.setup, std::move(model), request.plan, batch, devices, ranks);
-  // Numbers that are none take other times than those of training.
+  // Computing with NaN and infinity takes other times than training.
   if (!std::isfinite(run.step().loss))
     throw Error("the loss of the first step is not finite", request.setup.model,
                 "lower --lr, or give data that the model can take with --data", ExitCode::infeasible);

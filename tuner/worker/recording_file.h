@@ -6,9 +6,9 @@
 
 namespace mptune::tuner {
 
-/// A recording as the bytes of a trace file, to send it to another rank.
+/// Returns a recording as the bytes of a trace file, to send it to another rank.
 [[nodiscard]] std::string file_of(const profiler::Recording& recording);
-/// Throws what read_recording() throws.
+/// Reads a recording from these bytes. Throws what read_recording() throws.
 [[nodiscard]] profiler::Recording recording_of(const std::string& file);
 
 }  // namespace mptune::tuner

@@ -32,7 +32,7 @@ std::optional<DisturbedRounds> RoundWatch::after_round(int round) {
   const std::optional<Disturbance> disturbance = judge_use(*before_, *now, static_cast<int>(cores_.size()), probe_s, usual_probe_s_);
   const int first = std::exchange(first_, round + 1);
   usual_probe_s_ = std::min(usual_probe_s_, probe_s);
-  before_ = machine_use(cores_);  // again: the probe is not part of the next rounds
+  before_ = machine_use(cores_);  // read again: the probe is not part of the next rounds
   if (!disturbance) return std::nullopt;
   return DisturbedRounds{.first = first, .last = round, .disturbance = *disturbance};
 }

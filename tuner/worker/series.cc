@@ -25,7 +25,7 @@ class Contender {
   Contender(const TrainingSetup& setup, const Plan& plan, int entry, SeriesRanks& ranks)
       : setup_(setup), plan_(plan), entry_(entry), ranks_(ranks) {}
 
-  /// A step; empty when the plan failed, and then outcome() says why.
+  /// Runs a step. Empty when the plan failed; its outcome then says why.
   std::optional<StepResult> step() {
     std::optional<StepResult> result;
     ranks_.tell(SeriesWork::step, entry_);
@@ -56,7 +56,7 @@ class Contender {
     });
   }
 
-  /// Without batch norm a plan changes nothing of the first loss but its rounding.
+  /// Compares the first loss with that of another plan. Without batch norm a plan changes only the rounding of the first loss.
   void check_against(double loss) {
     constexpr double kRounding = 1e-4;
     const double allowed = std::max(kRounding, 8 * epsilon_of(profiler::computed_type(plan_.options.precision)));
@@ -66,7 +66,7 @@ class Contender {
   }
 
   void add(const Sample& sample) { measured_.step_s.values.push_back(sample); }
-  /// The last step left the optimizers out: fp16 overflowed.
+  /// Returns whether the last step left the optimizers out, as fp16 overflowed.
   [[nodiscard]] bool skipped() const { return skipped_; }
   [[nodiscard]] bool alive() const { return run_ != nullptr; }
   [[nodiscard]] double loss() const { return measured_.loss; }
@@ -78,13 +78,13 @@ class Contender {
     return measured_;
   }
 
-  /// On rank 0.
+  /// Drops the plan on all ranks; called on rank 0.
   void drop_on_all_ranks() {
     ranks_.tell(SeriesWork::drop, entry_);
     drop();
   }
 
-  /// At the end of a series: what was not said before. Empty for a plan that failed or left.
+  /// Returns, at the end of a series, the outcome that was not reported before. Empty for a plan that failed or left.
   [[nodiscard]] std::optional<Outcome> conclude() {
     if (!built_) return Interrupted{.out_of_time = true};
     if (!run_) return std::nullopt;
@@ -93,7 +93,7 @@ class Contender {
     return Interrupted{.out_of_time = true};
   }
 
-  /// A failed plan holds no memory while the others run on.
+  /// Frees the memory of a failed plan while the others run on.
   void drop() {
     run_.reset();
     devices_.clear();
@@ -101,7 +101,7 @@ class Contender {
   }
 
  private:
-  /// An Error of the machine or the user is passed on, on all ranks.
+  /// Runs `work` for the plan. An Error of the machine or the user is rethrown on all ranks.
   void attempt(const std::function<void()>& work) {
     const SeriesRanks::End end = ranks_.agree(end_of(work));
     if (const auto* error = std::get_if<std::exception_ptr>(&end)) std::rethrow_exception(*error);
@@ -135,20 +135,20 @@ class Contender {
   Plan plan_;
   int entry_;
   SeriesRanks& ranks_;
-  std::shared_ptr<RankGroup> own_ranks_;          ///< of this plan: it may fail while others run on
-  std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run is: building it may fail
+  std::shared_ptr<RankGroup> own_ranks_;          ///< this plan's own group: it may fail while others run on
+  std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run exists: building it may fail
   std::unique_ptr<TrainingRun> run_;
-  bool built_ = false;  ///< or failed to be
+  bool built_ = false;  ///< true also if building it failed
   bool has_batch_statistics_ = false;
   bool skipped_ = false;
   Measured measured_;
   Outcome outcome_ = Infeasible{"not run"};
 };
 
-/// So often is the first scale of fp16's loss halved before it is 1.
+/// How often the first loss scale of fp16 can be halved before it is 1.
 constexpr int kMostSkipped = 16;
 
-/// Time since the series began, over all its workers.
+/// The time since the series began, over all its workers.
 struct SeriesClock {
   const SeriesRequest& request;
 
@@ -156,7 +156,7 @@ struct SeriesClock {
   [[nodiscard]] bool out_of_time() const { return elapsed() >= request.series.ends_s; }
 };
 
-/// Builds every plan and runs its warm-up steps, and as many more until the optimizers step, too; all plans' first losses must agree.
+/// Builds every plan and runs its warm-up steps, and more steps until the optimizers step, too. The first losses of all plans must agree.
 void warm_up(std::vector<Contender>& contenders, const Series& series, const Batch& batch, const SeriesClock& clock, const Replies& reply) {
   std::optional<double> first_loss;
   for (int i = 0; i < static_cast<int>(contenders.size()) && !clock.out_of_time(); ++i) {
@@ -175,7 +175,7 @@ void warm_up(std::vector<Contender>& contenders, const Series& series, const Bat
   }
 }
 
-/// One step of every plan that takes part, for as long as there is time.
+/// Runs one step of every plan that takes part, as long as there is time.
 void run_round(std::vector<Contender>& contenders, int round, SeriesRounds& rounds, const SeriesClock& clock, const Replies& reply) {
   const int count = static_cast<int>(contenders.size());
   for (int position = 0; position < count && !clock.out_of_time(); ++position) {
@@ -196,7 +196,7 @@ void run_round(std::vector<Contender>& contenders, int round, SeriesRounds& roun
   }
 }
 
-/// Warm-up and rounds, on rank 0.
+/// Runs warm-up and rounds, on rank 0.
 void lead_series(const SeriesRequest& request, std::vector<Contender>& contenders, const Batch& batch, const Replies& reply) {
   const Series& series = request.series;
   const SeriesClock clock{request};
@@ -223,7 +223,7 @@ void lead_series(const SeriesRequest& request, std::vector<Contender>& contender
     if (const std::optional<Outcome> outcome = contenders[as_index(i)].conclude()) reply(EntryFinished{i, *outcome});
 }
 
-/// On other ranks: what rank 0 does.
+/// Does on other ranks what rank 0 does.
 void follow_series(SeriesRanks& ranks, std::vector<Contender>& contenders, const Batch& batch) {
   while (true) {
     const auto [work, entry] = ranks.told();
@@ -236,7 +236,7 @@ void follow_series(SeriesRanks& ranks, std::vector<Contender>& contenders, const
   }
 }
 
-/// What becomes of the plan that ran when another rank ended: nobody knows whose fault that was.
+/// Ends the plan that ran when another rank ended, as Environment: nobody knows whose fault that was.
 void tell_of_lost_rank(const Error& error, std::optional<int> running, const Replies& reply) {
   if (running) reply(EntryFinished{*running, Environment{error.problem() + " (" + error.where() + ")"}});
   reply(RanksLost{});
@@ -246,7 +246,7 @@ void tell_of_lost_rank(const Error& error, std::optional<int> running, const Rep
 
 void run_series(const SeriesRequest& request, const Replies& reply) {
   const std::shared_ptr<RankGroup> group = ranks_for(request);
-  std::optional<int> running = 0;  // before the first step: the series goes on with fewer plans, not for ever
+  std::optional<int> running = 0;  // set before the first step, so that the series then goes on with fewer plans, not for ever
   const Replies watched = [&](const Reply& news) {
     if (const auto* begun = std::get_if<StepStarted>(&news)) running = begun->entry;
     if (const auto* ended = std::get_if<EntryFinished>(&news); ended != nullptr && running == ended->entry) running.reset();
@@ -255,7 +255,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
   try {
     for_ranks(group, [&] {
       const Batch batch = batch_of(request.setup, model_of(request.setup).model);
-      SeriesRanks ranks(group);
+      SeriesRanks ranks(group, static_cast<int>(request.series.entries.size()));
       std::vector<Contender> contenders;
       for (const Series::Entry& entry : request.series.entries)
         contenders.emplace_back(request.setup, entry.plan, static_cast<int>(contenders.size()), ranks);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "profiler/base/error.h"
+#include "tuner/distributed/tensor_text.h"
 #include "tuner/live/messages.h"
 
 namespace mptune::tuner {
@@ -24,28 +25,32 @@ std::string text_of(const SeriesRanks::End& end) {
 
 }  // namespace
 
-SeriesRanks::SeriesRanks(const std::shared_ptr<RankGroup>& ranks) {
+SeriesRanks::SeriesRanks(const std::shared_ptr<RankGroup>& ranks, int entries) : entries_(entries) {
   if (ranks) streams_.emplace(ranks);
 }
 
 void SeriesRanks::tell(SeriesWork work, int entry) {
   if (!streams_ || !lead()) return;
-  const std::vector<std::int64_t> order{static_cast<std::int64_t>(work), entry};
   for (int other = 1; other < streams_->group().size(); ++other)
-    streams_->send(other, Stream::orders, 0, {at::tensor(at::ArrayRef<std::int64_t>(order), at::kLong)});
+    streams_->send_numbers(other, Stream::orders, 0, {static_cast<std::int64_t>(work), entry});
 }
 
 std::pair<SeriesWork, int> SeriesRanks::told() {
-  const at::Tensor order = streams_->receive(0, Stream::orders, 0).at(0);
-  const auto* numbers = order.const_data_ptr<std::int64_t>();
-  return {static_cast<SeriesWork>(numbers[0]), static_cast<int>(numbers[1])};
+  const std::vector<std::int64_t> order = streams_->receive_numbers(0, Stream::orders, 0, 2);
+  if (order[0] < 0 || order[0] > static_cast<std::int64_t>(SeriesWork::end) || order[1] < 0 || order[1] >= std::max(1, entries_))
+    refuse_message();
+  return {static_cast<SeriesWork>(order[0]), static_cast<int>(order[1])};
 }
 
 SeriesRanks::End SeriesRanks::agree(End own) {
   if (!streams_) return own;
   const std::vector<std::string> all = streams_->exchange_texts(Stream::ends, text_of(own));
   const auto failed = std::ranges::find_if(all, [](const std::string& text) { return !text.empty() && text != kError; });
-  if (failed != all.end()) return std::get<EntryFinished>(decode_reply(*failed)).outcome;
+  if (failed != all.end()) {
+    const Reply reply = decode_reply(*failed);
+    if (!std::holds_alternative<EntryFinished>(reply)) refuse_message();
+    return std::get<EntryFinished>(reply).outcome;
+  }
   const auto error = std::ranges::find(all, kError);
   if (error == all.end() || std::holds_alternative<std::exception_ptr>(own)) return own;
   return std::make_exception_ptr(

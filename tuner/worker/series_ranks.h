@@ -19,8 +19,8 @@ enum class SeriesWork { build, step, drop, finish, end };
 /// what RankGroup::receive() throws.
 class SeriesRanks {
  public:
-  /// `ranks`: null for a process that was started alone.
-  explicit SeriesRanks(const std::shared_ptr<RankGroup>& ranks);
+  /// `ranks`: null for a process that was started alone. `entries`: how many plans there are.
+  SeriesRanks(const std::shared_ptr<RankGroup>& ranks, int entries);
 
   [[nodiscard]] bool lead() const { return !streams_ || streams_->group().rank() == 0; }
   /// On rank 0; no effect on others. `entry`: the plan's index.
@@ -36,6 +36,7 @@ class SeriesRanks {
 
  private:
   std::optional<RankStreams> streams_;
+  int entries_;
 };
 
 }  // namespace mptune::tuner

@@ -16,20 +16,20 @@ class StepRecorder {
  public:
   using MakeGpuCollector = std::function<std::unique_ptr<profiler::GpuCollector>(std::vector<TraceDevice>)>;
 
-  /// `rank`: the one whose GPUs are recorded here, where devices name ranks.
+  /// `rank`: the rank whose GPUs are recorded here, where devices name ranks.
   explicit StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus = profiler::make_gpu_collector, int rank = 0);
 
   /// Begins anew; earlier records are dropped. If GPUs refuse to be recorded, steps still run: see refusal().
   void start();
   [[nodiscard]] HostCollector& host() { return host_; }
-  /// Gets the tags of work that is launched on GPUs; null if no GPU is recorded.
+  /// Returns the recorder that gets the tags of work launched on GPUs; null if no GPU is recorded.
   [[nodiscard]] profiler::GpuCollector* gpus() const { return gpus_.get(); }
   /// Merges both recordings, on the host's clock. Requires: the devices have finished their work.
   [[nodiscard]] Trace stop();
-  /// Ends the recording of GPUs alone: one of several ranks, whose host's recording goes its own way (HostCollector::take). Devices are
-  /// named without the rank.
+  /// Ends the recording of GPUs alone, on one of several ranks; the host's recording is taken by HostCollector::take(). Devices are named
+  /// without the rank.
   [[nodiscard]] RankGpus stop_gpus();
-  /// Why GPU work is known from the host's launches only; "" if GPUs are recorded.
+  /// Returns why GPU work is known from the host's launches only; "" if GPUs are recorded.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:

@@ -80,7 +80,7 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 
 namespace {
 
-/// An error of LibTorch says where the step was.
+/// Runs a step. An error of LibTorch then says where the step was.
 TrainingRun::Step step_of(TrainingRun& run, const Batch& batch) {
   try {
     return run.step(batch);
@@ -109,10 +109,10 @@ void check_belongs(const Checkpoint& checkpoint, const CheckpointInfo& own, cons
     throw Error("the checkpoint was made with another seed", path, "give --seed " + std::to_string(made.seed) + ", or another folder");
 }
 
-/// Checkpoints of a training, if it has any.
+/// The checkpoints of a training, if it has any.
 class Checkpoints {
  public:
-  /// `writes`: this is the rank that writes them, and reads them.
+  /// `writes`: this rank writes and reads the checkpoints.
   Checkpoints(const TrainRequest& request, const Model& model, bool writes)
       : folder_(request.checkpoint),
         writes_(writes),
@@ -125,7 +125,7 @@ class Checkpoints {
               batch_size_of(request.setup, model),
               request.plan.options.precision} {}
 
-  /// Sets `run` to the latest one, which the first rank reads.
+  /// Sets `run` to the checkpoint asked for or the latest one, which the first rank reads.
   void go_on(TrainingRun& run, int steps, TrainingFinished& finished) const {
     if (folder_.empty()) return;
     const std::string path = writes_ ? (from_ > 0 ? checkpoint_of(folder_, from_) : latest_checkpoint(folder_)) : "";
@@ -140,7 +140,7 @@ class Checkpoints {
     finished.resumed_from = path;
     if (finished.first_step > 0) run.go_on_from(checkpoint.state);
   }
-  /// After step number `done`.
+  /// Saves a checkpoint after step number `done`, if one is due.
   void save(TrainingRun& run, int done, bool last, TrainingFinished& finished) const {
     if (folder_.empty() || (!last && (every_ == 0 || done % every_ != 0))) return;
     const Activity activity("writing a checkpoint in", folder_, kPatienceOfLoading);
@@ -157,7 +157,7 @@ class Checkpoints {
   CheckpointInfo info_;
 };
 
-/// Mean loss of the steps of an epoch, by samples.
+/// The mean loss of the steps of an epoch, weighted by their samples.
 class EpochMean {
  public:
   void add(double loss, int samples) {
@@ -183,12 +183,12 @@ int steps_of(int epochs, const Epochs& about) {
   return static_cast<int>(steps);
 }
 
-/// Seconds of a step that all ranks decide by.
+/// Returns the seconds of a step by which all ranks decide.
 double agreed(const Pipeline& pipeline, double seconds, bool leads) {
   return pipeline.has_all_stages() ? seconds : pipeline.sum_over_ranks({leads ? seconds : 0})[0];
 }
 
-/// Every rank copies what is trained; the first one saves it.
+/// Saves the model: every rank copies what is trained, and the first one saves it.
 void save_model(const TrainingRun& run, const TrainRequest& request, bool leads) {
   const Activity activity("saving", request.save, kPatienceOfLoading);
   LoadedModel trained = model_of(request.setup);

@@ -32,7 +32,7 @@ std::int64_t checked_batch(std::int64_t samples, std::int64_t batch, const std::
   return batch;
 }
 
-/// A step of fewer samples than the batch divides them otherwise than the plan does.
+/// Requires that the model takes a smaller last step: it divides its samples otherwise than the plan does.
 void require_taken(const Plan& plan, const SampleRange& taken, std::int64_t samples, const std::string& what, const std::string& remedy) {
   if (samples < 1) return;
   const BatchParts parts(plan, static_cast<int>(samples));
@@ -58,7 +58,7 @@ TrainingData::TrainingData(const TrainRequest& request, const Model& model)
                 "give another --validation, or another --batch");
 }
 
-/// Those for validation: of a file of their own, or a share chosen by the seed. `training` gets the others.
+/// Returns the samples for validation: those of a file of their own, or a share chosen by the seed. `training` keeps the others.
 TrainingData::Part TrainingData::held(const TrainRequest& request, const Model& model, Part& training) {
   const TrainingSetup& setup = request.setup;
   training.indices = all_of(training.all);

@@ -14,20 +14,20 @@ namespace mptune::tuner {
 /// thread of this object's own. Use it from one thread.
 class TrainingData {
  public:
-  /// The user's samples or synthetic ones. Throws Error: as load_batch(), and for fewer samples than a batch.
+  /// Takes the user's samples or synthetic ones. Throws Error where load_batch() does, and for fewer samples than a batch.
   TrainingData(const TrainRequest& request, const Model& model);
   TrainingData(const TrainingData&) = delete;
   TrainingData& operator=(const TrainingData&) = delete;
 
   [[nodiscard]] const Epochs& epochs() const { return epochs_; }
   [[nodiscard]] Batch batch_of(std::int64_t step);
-  /// True if the end of an epoch says more than its steps do.
+  /// Returns true if the end of an epoch is worth a report: samples are validated, or an epoch has several steps.
   [[nodiscard]] bool has_epochs() const { return validates() || epochs_.steps_per_epoch() > 1; }
   /// Adds loss and accuracy of the samples for validation, if there are any.
   void validate(Pipeline& pipeline, EpochFinished& epoch) const;
 
  private:
-  /// Some of the samples of a file. They stay where they are, which may be the disk.
+  /// Some of the samples of a file. They stay where they are, possibly on disk.
   struct Part {
     Batch all;
     at::Tensor indices;  ///< undefined: there are none
@@ -43,7 +43,7 @@ class TrainingData {
   std::int64_t batch_ = 0;
   Epochs epochs_;
   std::int64_t next_step_ = -1;
-  std::future<Batch> next_;  ///< of next_step_
+  std::future<Batch> next_;  ///< batch of next_step_
 };
 
 }  // namespace mptune::tuner

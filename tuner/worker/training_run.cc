@@ -170,7 +170,7 @@ TrainingRun::Step TrainingRun::step(const Batch& batch) {
   double norm = 0;
   if (clip_norm_ > 0) norm = pipeline_.clip_gradients(clip_norm_);
   if (skip_non_finite_ && clip_norm_ <= 0) norm = pipeline_.gradient_norm();
-  // One decision for all stages: else they would no longer be of one training.
+  // All stages follow one decision; otherwise they would no longer be of one training.
   result.skipped = overflow || (skip_non_finite_ && !(std::isfinite(norm) && std::isfinite(result.loss)));
   if (!result.skipped)
     pipeline_.update_with_next_step([this, rate = rate_](int stage) {

@@ -98,6 +98,19 @@ TEST(DevicePools, OthersFillThePool) {
   EXPECT_THAT(others("cuda:1/auto", "cuda:1/1of3"), ElementsAre("cuda:1/2of3", "cuda:1/3of3"));
 }
 
+TEST(DevicePools, BesideADeviceAllOtherPoolsAndDevicesCompute) {
+  const auto beside = [](const char* device) {
+    std::vector<std::string> names;
+    const std::vector<DevicePool> pools{parse_pool("cpu:0-1/auto"), parse_pool("cpu:4-6/auto")};
+    const std::vector<DeviceSpec> devices{parse_device("cpu:0"), parse_device("cpu:4"), parse_device("cpu:8"), parse_device("cpu:9")};
+    for (const DeviceSpec& other : devices_beside(parse_device(device), pools, devices)) names.push_back(other.name);
+    return names;
+  };
+  EXPECT_THAT(beside("cpu:0"), ElementsAre("cpu:1", "cpu:4", "cpu:5", "cpu:6", "cpu:8", "cpu:9"));
+  EXPECT_THAT(beside("cpu:4-5"), ElementsAre("cpu:0", "cpu:1", "cpu:6", "cpu:8", "cpu:9"));
+  EXPECT_THAT(beside("cpu:8"), ElementsAre("cpu:0", "cpu:1", "cpu:4", "cpu:5", "cpu:6", "cpu:9"));
+}
+
 TEST(DevicePools, OverlapIsSharingCoresOrAGpu) {
   const auto overlaps = [](const char* a, const char* b) { return overlap(parse_device(a), parse_device(b)); };
   EXPECT_TRUE(overlaps("cpu:0-3", "cpu:3-4"));

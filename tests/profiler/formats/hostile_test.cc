@@ -213,6 +213,25 @@ TEST_F(HostileFiles, ASmallFileOfMuchThatIsValid) {
   ::unsetenv("MPTUNE_UNPACKED_GIB");
 }
 
+TEST(HostileText, MuchWithoutAnEvent) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  std::vector<char> block(kMiB);
+  // Reads 700 MiB. `items`: after each MiB one was there.
+  const auto read = [&](TextInput& input, bool items) {
+    input.item();
+    for (int i = 0; i < 700 && input.sgetn(block.data(), kMiB) > 0; ++i) {
+      input.token();
+      if (items) input.item();
+    }
+  };
+  const TextInput::Read endless = [](char*, std::size_t size) { return size; };
+  TextInput with("long", endless), without("long", endless);
+  read(with, true);
+  EXPECT_EQ(with.position(), 700 * kMiB);
+  const Error error = testing::error_of([&] { read(without, false); });
+  EXPECT_NE(error.problem().find("512 MiB of its text hold no event"), std::string::npos) << error.problem();
+}
+
 TEST(HostileText, MoreThanTheLimit) {
   TextInput input("endless", [](char*, std::size_t size) { return size; });
   std::vector<char> block(std::size_t{1} << 20);

@@ -77,8 +77,7 @@ TEST(Kineto, ReadsWhatItRecords) {
                                       .block = {128, 1, 1},
                                       .registers_per_thread = 32,
                                       .static_shared_bytes = 0,
-                                      .dynamic_shared_bytes = 1024,
-                                      .grid_id = 0}));
+                                      .dynamic_shared_bytes = 1024}));
 }
 
 TEST(Kineto, ReadsLaunchesStepsAndRanges) {

@@ -71,8 +71,10 @@ TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
     GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   }
   const Trace trace = read_recording(fixture).trace.value();
-  ASSERT_EQ(trace.kernels.size(), 3442u);
-  EXPECT_EQ(trace.kernels[0], (Kernel{1, 7, {50, 4, 1}, {256, 1, 1}, 32, 0, 0, 75429}));
+  EXPECT_EQ(std::ranges::count_if(trace.events, [](const Event& event) { return is_compute(event.kind) && event.detail >= 0; }), 3442);
+  EXPECT_LT(trace.kernels.size(), 1000U) << "those that are alike are there once";
+  ASSERT_FALSE(trace.kernels.empty());
+  EXPECT_EQ(trace.kernels[0], (Kernel{1, 7, {50, 4, 1}, {256, 1, 1}, 32, 0, 0}));
   EXPECT_EQ(trace.launches.size(), 5796u);
   const auto idle_calls = std::count_if(trace.launches.begin(), trace.launches.end(), [](const Launch& l) { return l.event < 0; });
   SQLite::Database database(fixture, SQLite::OPEN_READONLY);

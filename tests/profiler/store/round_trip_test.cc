@@ -108,7 +108,7 @@ TEST_F(RoundTrip, OfRandomKernelsAndCallsIsExact) {
     trace.threads = {"a", "b"};
     const std::size_t kernels = 1 + random() % 80;
     for (std::size_t i = 0; i < kernels; ++i)
-      trace.kernels.push_back({below(4), below(40), {below(9), 1, 2}, {below(99), 3, 4}, below(255), below(9), below(9), below(1000)});
+      trace.kernels.push_back({below(4), below(40), {below(9), 1, 2}, {below(99), 3, 4}, below(255), below(9), below(9)});
     for (Event& event : trace.events) {
       if (is_compute(event.kind) && random() % 4 != 0) event.detail = below(kernels);
       if (event.kind == EventKind::host && random() % 2 == 0) event.kind = EventKind::profiler;

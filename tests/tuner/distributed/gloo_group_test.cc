@@ -2,16 +2,22 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <latch>
+#include <string>
 #include <thread>
 
 #include "profiler/base/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/gloo_ranks.h"
 #include "tuner/distributed/rank_group.h"
+#include "tuner/distributed/rank_store.h"
 
 namespace mptune {
 namespace {
@@ -164,6 +170,63 @@ TEST(GlooGroup, ARankThatSaysNothingIsNamed) {
     EXPECT_EQ(error.problem(), "rank 0 has said nothing for 1 s");
     EXPECT_EQ(error.where(), "rank 1");
   });
+}
+
+/// Runs `work` in a process of its own, which ends with it, and kills that process at the end.
+class Process {
+ public:
+  explicit Process(const std::function<void()>& work) : number_(::fork()) {
+    if (number_ != 0) return;
+    work();
+    ::_exit(0);
+  }
+  ~Process() {
+    ::kill(number_, SIGKILL);
+    ::waitpid(number_, nullptr, 0);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+ private:
+  pid_t number_;
+};
+
+// Of two ranks the second stops, and the first waits for what `wait` says. Its error.
+std::string error_beside_a_stopped_rank(const std::function<void(RankGroup&)>& wait) {
+  const int port = unused_port();
+  int pipe[2];
+  EXPECT_EQ(::pipe(pipe), 0);
+  RankPlace place{.rank = 0, .ranks = 2, .address = "127.0.0.1", .port = port};
+  const Process store([=] {
+    const auto kept = tuner::keep_rank_store(place);
+    while (true) ::pause();
+  });
+  place.store_runs = true;
+  const Process first([&] {
+    const auto group = join_ranks(place);
+    group->all_reduce({0, 1}, 0, at::zeros({1}));
+    const std::string problem = testing::error_of([&] { wait(*group); }).problem();
+    (void)!::write(pipe[1], problem.data(), problem.size());
+    ::_exit(0);  // as the worker does: a sum that waits for the other rank goes on
+  });
+  const Process second([&] {
+    RankPlace own = place;
+    own.rank = 1;
+    const auto group = join_ranks(own);
+    group->all_reduce({0, 1}, 0, at::zeros({1}));
+    ::raise(SIGSTOP);
+  });
+  ::close(pipe[1]);
+  std::string problem(200, '\0');
+  const ssize_t size = ::read(pipe[0], problem.data(), problem.size());
+  ::close(pipe[0]);
+  return problem.substr(0, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+}
+
+TEST(SlowGlooGroup, ARankThatIsStoppedIsNamed) {
+  const std::string expected = "rank 1 has given no sign of life for 20 s";
+  EXPECT_EQ(error_beside_a_stopped_rank([](RankGroup& group) { group.receive(1, 1, bytes(8, 0)); }), expected);
+  EXPECT_EQ(error_beside_a_stopped_rank([](RankGroup& group) { group.all_reduce({0, 1}, 0, at::zeros({1000})); }), expected);
 }
 
 TEST(GlooGroup, RanksThatDoNotMeetAreAnError) {

@@ -1,14 +1,23 @@
 #include "tuner/distributed/rank_store.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/gloo_ranks.h"
+#include "tuner/distributed/patient_store.h"
 
 namespace mptune::tuner {
 namespace {
@@ -55,6 +64,96 @@ TEST(RankStore, WhatStrangersWriteIsNotFound) {
   }
   EXPECT_FALSE(kept->find("request 0"));
   EXPECT_EQ(open_rank_store(ours, 10)->add("count", 1), 1);
+}
+
+/// c10d's store itself, without the names and codes of ranks.
+c10::intrusive_ptr<c10d::Store> bare_store(int port) {
+  c10d::TCPStoreOptions about;
+  about.port = static_cast<std::uint16_t>(port);
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", about);
+}
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+// Who listens on the network knows the names, and may write under them.
+TEST(RankStore, WhatAStrangerWritesUnderTheirNamesEndsTheRun) {
+  RankPlace place = place_at(unused_port());
+  place.token = "known to us";
+  const auto kept = keep_rank_store(place);
+  kept->set("request 0", "ours");
+  kept->set("request 1", "another");
+  const auto stranger = bare_store(place.port);
+  std::vector<std::string> names;
+  for (const std::string& name : stranger->listKeys())
+    if (name.ends_with("/request 0") || name.ends_with("/request 1")) names.push_back(name);
+  ASSERT_EQ(names.size(), 2U);
+  std::ranges::sort(names);
+  const std::vector<std::uint8_t> first = stranger->get(names[0]), second = stranger->get(names[1]);
+  for (const std::string& name : names) EXPECT_EQ(name.find(place.token), std::string::npos) << "the token travels in the open";
+
+  std::vector<std::uint8_t> changed = first, shorter(first.begin(), first.begin() + 10);
+  changed.back() ^= 1;
+  for (const auto& written : {changed, second, shorter, bytes_of(""), bytes_of("plug-in:/users/stranger/evil.so")}) {
+    stranger->set(names[0], written);
+    const Error error = error_of([&] { (void)kept->find("request 0"); });
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_NE(error.problem().find("'request 0' is not of a rank"), std::string::npos) << error.problem();
+    EXPECT_EQ(error.where(), "127.0.0.1:" + std::to_string(place.port));
+  }
+  stranger->set(names[0], first);
+  EXPECT_EQ(kept->find("request 0"), "ours");
+}
+
+/// A process that keeps the store of ranks until it is killed, and never answers while it is stopped.
+class StoreProcess {
+ public:
+  explicit StoreProcess(const RankPlace& place) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      const auto kept = keep_rank_store(place);
+      (void)!::write(ready[1], "x", 1);
+      while (true) ::pause();
+    }
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~StoreProcess() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  StoreProcess(const StoreProcess&) = delete;
+  StoreProcess& operator=(const StoreProcess&) = delete;
+  void signal(int number) const { ::kill(process_, number); }
+
+ private:
+  pid_t process_ = -1;
+};
+
+TEST(SlowRankStore, AStoreThatIsStoppedIsAnErrorAndGoesOnWhenItDoes) {
+  const RankPlace place = place_at(unused_port());
+  const StoreProcess process(place);
+  const auto store = open_rank_store(place, 10);
+  store->set("before", "it stops");
+  process.signal(SIGSTOP);
+  EXPECT_THROW((void)store->find("before"), StoreSilent);
+  EXPECT_THROW(store->set("meanwhile", "2"), StoreSilent) << "at once: the first question is still open";
+  EXPECT_THROW((void)open_rank_store(place, 0.5), StoreSilent);
+  process.signal(SIGCONT);
+  for (int look = 0; look < 1000; ++look) {
+    try {
+      if (store->find("before") == "it stops") break;
+    } catch (const StoreSilent&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  EXPECT_EQ(store->find("before"), "it stops");
+  EXPECT_FALSE(store->find("meanwhile"));
 }
 
 // What /proc says of all sockets that listen on the port.

@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -282,6 +286,84 @@ TEST(Messages, HostileLinesAreInternalErrors) {
     }
   }
   EXPECT_THROW(static_cast<void>(decode_reply(R"({"type":"step_timed","entry":0})")), Error);
+}
+
+using Json = nlohmann::json;
+
+/// Every value of a message in turn is each of many odd ones, or is gone: the rest of the message is as it should be.
+template <class Message>
+void expect_odd_values_are_refused(const Message& message, Message (*decode)(const std::string&)) {
+  const Json whole = Json::parse(encode(message));
+  const std::vector<Json> odd{nullptr,
+                              true,
+                              -1,
+                              0,
+                              1.5,
+                              1e308,
+                              std::numeric_limits<std::int64_t>::min(),
+                              std::numeric_limits<std::uint64_t>::max(),
+                              "",
+                              "x",
+                              "inf",
+                              std::string(5000, '9'),
+                              "\xE2\x80\xAE\x1B[2J",
+                              Json::array(),
+                              Json::array({Json::array(), nullptr}),
+                              Json::object(),
+                              Json{{"type", "done"}}};
+  std::vector<Json::json_pointer> places;
+  const Json flat = whole.flatten();
+  for (const auto& [place, value] : flat.items()) {
+    for (Json::json_pointer pointer(place); !pointer.empty(); pointer = pointer.parent_pointer())
+      if (std::find(places.begin(), places.end(), pointer) == places.end()) places.push_back(pointer);
+  }
+  const auto decoded = [&](const Json& changed, const std::string& what) {
+    try {
+      (void)encode(decode(changed.dump()));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::internal) << what;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << what << ": " << error.what();
+    }
+  };
+  for (const Json::json_pointer& place : places) {
+    for (const Json& value : odd) {
+      Json changed = whole;
+      changed[place] = value;
+      decoded(changed, place.to_string() + " is " + value.dump().substr(0, 50));
+    }
+    if (Json changed = whole; changed[place.parent_pointer()].is_object()) {
+      changed[place.parent_pointer()].erase(place.back());
+      decoded(changed, place.to_string() + " is gone");
+    }
+  }
+}
+
+TEST(Messages, OddValuesOfRequestsAreRefused) {
+  Series series;
+  series.entries = {{"candidate", some_plan(), some_prediction(), 7}, {"current", some_plan(), std::nullopt}};
+  const std::vector<Request> requests{DescribeRequest{some_setup(), true},
+                                      MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true, {1, 3}, 7.5, 9.5},
+                                      SeriesRequest{some_setup(), series, 3.25},
+                                      RecordRequest{some_setup(), some_plan(), 9, "t.sqlite", "p.sqlite"},
+                                      TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt", "kept", 40, "log.csv", 5, 0.5, true, 3,
+                                                   true, "held", 0.25, "cosine:warmup=5%"},
+                                      CheckRequest{some_setup(), some_plan(), 2.5, 1.5},
+                                      EndRanksRequest{{}, 5}};
+  for (const Request& request : requests) expect_odd_values_are_refused<Request>(request, decode_request);
+}
+
+TEST(Messages, OddValuesOfRepliesAreRefused) {
+  const std::vector<Reply> replies{Hello{kProtocolVersion, "0.1.0", "2.11.0", "13.0"},
+                                   Progress{"layer costs", 0.5},
+                                   StepStarted{1, 2},
+                                   StepTimed{1, 2, 3, 4.5, 0.25},
+                                   EntryFinished{1, Measured{some_samples(), {1, 2}, 0.5}},
+                                   EntryFinished{1, OutOfMemory{"cpu:0", 100, 50}},
+                                   Trained{3, 0.5, 0.25},
+                                   NothingToServe{3},
+                                   Failed{"what", "where", "remedy", 3, OutOfMemory{"cpu:0", 100, 50}}};
+  for (const Reply& reply : replies) expect_odd_values_are_refused<Reply>(reply, decode_reply);
 }
 
 }  // namespace

@@ -65,6 +65,19 @@ TEST(RankLauncher, AKilledRankIsNamed) {
   EXPECT_EQ(end.signal, SIGKILL);
 }
 
+TEST(SlowRankLauncher, AStoppedRankIsNamed) {
+  const RanksEnd end = run_script("if [ $RANK = 1 ]; then kill -STOP $$; fi; exec sleep 100", 3);
+  EXPECT_EQ(end.killed, RanksEnd::Killed::stopped);
+  EXPECT_EQ(end.rank, 1);
+  EXPECT_EQ(end.exit_code, 7);
+}
+
+TEST(SlowRankLauncher, ARankThatGoesOnAfterTheFirstIsKilled) {
+  const RanksEnd end = run_script("if [ $RANK = 1 ]; then exec sleep 100; fi", 2);
+  EXPECT_EQ(end.killed, RanksEnd::Killed::too_late);
+  EXPECT_EQ(end.rank, 1);
+}
+
 TEST(RankLauncher, AnInterruptReachesAllRanks) {
   std::atomic<int> interrupted = 0;
   std::thread later([&] {

@@ -42,5 +42,15 @@ TEST(TrialTimes, WhatIsNotSpentInStepsIsTheWorkersMean) {
   EXPECT_DOUBLE_EQ(times.recording_s(0), 3);
 }
 
+TEST(TrialTimes, AMachineThatGetsSlowerIsNoticed) {
+  TrialTimes times;
+  for (int i = 0; i < 10; ++i) times.note(measured(0.1, 9), 2);  // 1 s besides the steps
+  EXPECT_DOUBLE_EQ(times.recording_s(0), 1);
+  for (int i = 0; i < 3; ++i) times.note(measured(0.1, 9), 5);
+  EXPECT_DOUBLE_EQ(times.recording_s(0), 4);
+  for (int i = 0; i < 3; ++i) times.note(measured(0.1, 9), 2);
+  EXPECT_NEAR(times.recording_s(0), (10 * 1 + 3 * 4 + 3 * 1) / 16.0, 1e-12);
+}
+
 }  // namespace
 }  // namespace mptune::tuner

@@ -16,7 +16,7 @@ std::exception_ptr error(const std::string& text) {
 
 TEST(SeriesRanks, OthersDoWhatTheFirstTells) {
   ThreadRanks(3).run([](const std::shared_ptr<RankGroup>& group) {
-    SeriesRanks ranks(group);
+    SeriesRanks ranks(group, 5);
     EXPECT_EQ(ranks.lead(), group->rank() == 0);
     const std::vector<std::pair<SeriesWork, int>> orders{{SeriesWork::build, 4}, {SeriesWork::step, 4}, {SeriesWork::end, 0}};
     for (const auto& order : orders) {
@@ -30,7 +30,7 @@ TEST(SeriesRanks, OthersDoWhatTheFirstTells) {
 
 TEST(SeriesRanks, AnOutcomeOnAnyRankIsThePlans) {
   ThreadRanks(3).run([](const std::shared_ptr<RankGroup>& group) {
-    SeriesRanks ranks(group);
+    SeriesRanks ranks(group, 5);
     EXPECT_TRUE(std::holds_alternative<std::monostate>(ranks.agree({})));
     // The others miss the rank whose plan failed.
     const Outcome memory = OutOfMemory{"2@cpu:0", 100, 50};
@@ -42,7 +42,7 @@ TEST(SeriesRanks, AnOutcomeOnAnyRankIsThePlans) {
 
 TEST(SeriesRanks, AnErrorOnOneRankIsAnErrorOnAll) {
   ThreadRanks(2).run([](const std::shared_ptr<RankGroup>& group) {
-    SeriesRanks ranks(group);
+    SeriesRanks ranks(group, 5);
     const auto end = ranks.agree(group->rank() == 1 ? SeriesRanks::End(error("no such file")) : SeriesRanks::End());
     ASSERT_TRUE(std::holds_alternative<std::exception_ptr>(end));
     try {
@@ -54,7 +54,7 @@ TEST(SeriesRanks, AnErrorOnOneRankIsAnErrorOnAll) {
 }
 
 TEST(SeriesRanks, AloneNothingIsExchanged) {
-  SeriesRanks ranks(nullptr);
+  SeriesRanks ranks(nullptr, 5);
   EXPECT_TRUE(ranks.lead());
   ranks.tell(SeriesWork::build, 0);
   EXPECT_TRUE(std::holds_alternative<Outcome>(ranks.agree(Outcome(NonFinite{}))));

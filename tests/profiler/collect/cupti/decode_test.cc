@@ -20,7 +20,6 @@ TEST(CuptiDecode, KernelKeepsHowItWasLaunched) {
   record.registersPerThread = 40;
   record.staticSharedMemory = 1024;
   record.dynamicSharedMemory = 2048;
-  record.gridId = 77;
   const profiler::CuptiRecords records = HandBuffer().add(record).decode();
   ASSERT_EQ(records.kernels.size(), 1U);
   const profiler::CuptiKernel& found = records.kernels[0];
@@ -35,8 +34,7 @@ TEST(CuptiDecode, KernelKeepsHowItWasLaunched) {
                                   .block = {128, 2, 1},
                                   .registers_per_thread = 40,
                                   .static_shared_bytes = 1024,
-                                  .dynamic_shared_bytes = 2048,
-                                  .grid_id = 77}));
+                                  .dynamic_shared_bytes = 2048}));
 }
 
 TEST(CuptiDecode, CopiesOfBothKindsKnowTheirEnds) {
