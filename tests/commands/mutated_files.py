@@ -27,7 +27,7 @@ from patience import patience
 
 LONGEST_S = 30
 MOST_BYTES = 4 << 30  # of address space: what a small file makes mptune take
-CODES = (0, 2, 3, 4, 5)
+CODES = (0, 2, 3, 4, 5, 6)
 WORKER_CODES = (*CODES, 1, 7)  # 1: mptune and its worker are not of one build
 FILE = "FILE"  # in commands: the changed one
 MODEL = ["toy", "--devices", "sleep:2"]
@@ -46,7 +46,7 @@ READERS = {
     "trace": ("trace.sqlite", change_database, [["report", FILE, "--text"], ["import", FILE], ["compare", FILE, "trace.sqlite"], ["plan", FILE],
                                                 ["export", FILE, "--to", "kineto", "-o", "out.json"], ["export", FILE, "--to", "perfetto", "-o", "out.json"]]),
     "nsight": ("nsight.sqlite", change_database, [["import", FILE], ["report", FILE, "--text"], ["compare", FILE, "nsight.sqlite"]]),
-    "kineto": ("kineto.json", change_json, [["import", FILE]]),
+    "kineto": ("kineto.rank0.json", change_json, [["import", FILE]]),
     "study": ("s.study", change_database, [["report", FILE, "--text"], ["report", FILE, "--markdown"],
                                            ["tune", "--resume", FILE, "--budget", "1s"]]),
     "topology": ("topology.json", change_json, [["plan", "profile.sqlite", "--topology", FILE, "--batch", "16"]]),

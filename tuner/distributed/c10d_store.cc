@@ -46,11 +46,14 @@ c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRol
   about.isServer = role == StoreRole::server;
   about.numWorkers = place.ranks;
   about.waitWorkers = false;
-  about.timeout = patience;
   if (about.isServer && is_loopback(place.address)) about.masterListenFd = listen_on_loopback(place);
-  const PatientStore::Opener open = [about, address = place.address] { return c10::make_intrusive<c10d::TCPStore>(address, about); };
+  const PatientStore::Opener open = [about, address = place.address](std::chrono::milliseconds wait) mutable {
+    about.timeout = wait;
+    return c10::make_intrusive<c10d::TCPStore>(address, about);
+  };
+  const auto expected = about.isServer ? PatientStore::Expected::now : PatientStore::Expected::later;
   const std::string address = place.address + ":" + std::to_string(place.port);
-  return c10::make_intrusive<OwnStore>(c10::make_intrusive<PatientStore>(open, patience, address), place, address);
+  return c10::make_intrusive<OwnStore>(c10::make_intrusive<PatientStore>(open, patience, expected, address), place, address);
 }
 
 }  // namespace mptune::tuner

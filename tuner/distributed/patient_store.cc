@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLatestAnswer{10'000};
 
 constexpr milliseconds kFirstLook{1}, kLaterLooks{20};
-constexpr milliseconds kBeyondPatience{1'000};  // for what notices itself that its patience is over
+constexpr milliseconds kOpening = kLatestAnswer / 2;  // for a store that is not there yet
 
 }  // namespace
 
@@ -94,10 +94,22 @@ bool AsideThread::done_within(milliseconds limit, std::function<void()> work) {
   return true;
 }
 
-PatientStore::PatientStore(const Opener& open, milliseconds patience, std::string address) : Store(patience), address_(std::move(address)) {
-  const auto opened = std::make_shared<Inner>();
-  if (!thread_.done_within(patience + kBeyondPatience, [opened, open] { *opened = open(); })) throw StoreSilent(address_);
-  inner_ = *opened;
+PatientStore::PatientStore(const Opener& open, milliseconds patience, Expected expected, std::string address)
+    : Store(patience), address_(std::move(address)) {
+  const auto ends = std::chrono::steady_clock::now() + patience;
+  while (!inner_) {
+    const auto left = std::chrono::duration_cast<milliseconds>(ends - std::chrono::steady_clock::now());
+    const milliseconds slice = std::clamp(left, milliseconds{1}, kOpening);
+    const auto opened = std::make_shared<Inner>();
+    try {
+      if (!thread_.done_within(slice + kOpening, [opened, open, slice] { *opened = open(slice); })) throw StoreSilent(address_);
+      inner_ = *opened;
+    } catch (const StoreSilent&) {
+      throw;
+    } catch (const std::exception&) {
+      if (left <= kOpening || expected == Expected::now) throw;
+    }
+  }
 }
 
 template <typename Answer>
@@ -109,7 +121,7 @@ Answer PatientStore::asked(std::function<Answer(c10d::Store&)> ask) {
 }
 
 c10::intrusive_ptr<c10d::Store> PatientStore::clone() {
-  return c10::make_intrusive<PatientStore>([inner = inner_] { return inner->clone(); }, timeout_, address_);
+  return c10::make_intrusive<PatientStore>([inner = inner_](milliseconds) { return inner->clone(); }, timeout_, Expected::now, address_);
 }
 
 void PatientStore::set(const std::string& key, const std::vector<std::uint8_t>& value) {

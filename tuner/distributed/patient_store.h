@@ -41,9 +41,12 @@ class AsideThread {
 /// times a second, at first more often, and throw std::runtime_error where their time is over. Thread-safe.
 class PatientStore final : public c10d::Store {
  public:
-  using Opener = std::function<c10::intrusive_ptr<c10d::Store>()>;
-  /// Opens the other store, which may take `patience`. `address`: for errors.
-  PatientStore(const Opener& open, std::chrono::milliseconds patience, std::string address);
+  /// Opens the other store. Throws where it is not there within `patience`.
+  using Opener = std::function<c10::intrusive_ptr<c10d::Store>(std::chrono::milliseconds patience)>;
+  enum class Expected { now, later };
+  /// Opens the other store. If it is expected later, asks `open` again until `patience` is over. Throws StoreSilent where it is there and
+  /// does not answer within 10 s. `address`: for errors.
+  PatientStore(const Opener& open, std::chrono::milliseconds patience, Expected expected, std::string address);
 
   c10::intrusive_ptr<c10d::Store> clone() override;
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kMark =
     64;  // in front of the tensors: whether the layout has changed, when they were sent; as long as tensors are aligned
 constexpr std::int64_t kTimeInMark = 8;
-constexpr std::size_t kMostKinds = 1 << 12;  // then all are forgotten, on both sides
+constexpr std::size_t kMostKinds = 1 << 12;                   // then all are forgotten, on both sides
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 22;  // of a layout
 
 at::Tensor bytes_for(std::int64_t count) {

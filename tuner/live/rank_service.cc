@@ -7,6 +7,7 @@
 
 #include "profiler/base/error.h"
 #include "tuner/live/interrupt.h"
+#include "tuner/live/worker_death.h"
 #include "tuner/live/worker_process.h"
 
 namespace mptune::tuner {
@@ -20,9 +21,11 @@ void await_store(WorkerProcess& worker) {
   while (true) {
     const auto next = worker.next(kStoreStarts, interrupt_flag());
     if (interrupt_flag() != 0) throw interrupt_error("mptune-worker", "start the command again");
-    if (std::holds_alternative<WorkerEnd>(next))
+    if (const auto* end = std::get_if<WorkerEnd>(&next)) {
+      if (end->silence.silence != Silence::none) throw death_of(*end, circumstances_of(*end, ""));
       throw Error("the store of the ranks could not be started", "mptune-worker", "free memory and processes (ulimit -a)",
                   ExitCode::environment);
+    }
     const Reply& reply = std::get<Reply>(next);
     if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);
     if (std::holds_alternative<StoreOpen>(reply)) return;
