@@ -142,8 +142,8 @@ TEST_F(Layout, KernelsShowHowTheyWereLaunched) {
   EXPECT_EQ(rows("SELECT value, deviceId, contextId, streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, "
                  "staticSharedMemory, dynamicSharedMemory FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
                  "k.demangledName ORDER BY start"),
-            (Texts{"void gemm<float, 128>(float const*, int)|0|1|7|132|3|2|128|1|1|255|0|0",
-                   "elementwise|0|1|13|1|1|1|1024|1|1|32|48|0", "dgrad|1|2|15|4|1|1|64|2|1|40|1024|65536"}));
+            (Texts{"void gemm<float, 128>(float const*, int)|0|1|7|132|3|2|128|1|1|255|0|0", "elementwise|0|1|13|1|1|1|1024|1|1|32|48|0",
+                   "dgrad|1|2|15|4|1|1|64|2|1|40|1024|65536"}));
   EXPECT_EQ(rows("SELECT count(DISTINCT gridId) = count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL"), Texts{"1"});
   // Copies share the context of their device's kernels and no stream with them.
   EXPECT_EQ(rows("SELECT copyKind, deviceId, contextId, srcContextId, dstContextId FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY rowid"),
