@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -29,6 +31,13 @@ namespace {
 constexpr std::int64_t kSyncStream = -1;
 // Unix time in 2001 [ns]. In files without a base time, larger times are Unix times, smaller ones count from an unknown start.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
+
+/// An event and the correlation of the call that it names. Traces have millions.
+struct NamedWork {
+  std::int64_t call = 0;
+  int event = -1;
+  auto operator<=>(const NamedWork&) const = default;
+};
 
 class KinetoReader {
  public:
@@ -247,10 +256,10 @@ class KinetoReader {
   // Launches stand for communications of the host until the order of events is final: they follow it.
   void add_host_communications() {
     for (std::size_t i = 0; i < waits_.size(); ++i) {
-      const auto found = work_of_.find(static_cast<std::int64_t>(i) + 1);
+      const auto found = work_of(static_cast<std::int64_t>(i) + 1);
       const int launch = static_cast<int>(trace_.launches.size());
       const Nanoseconds start = waits_[i].start - origin_;
-      trace_.launches.push_back({.event = found == work_of_.end() ? -1 : found->second.front(), .start = start, .end = start});
+      trace_.launches.push_back({.event = found.empty() ? -1 : found.front().event, .start = start, .end = start});
       communications_.note_launch(-1, waits_[i].thread, waits_[i].start, launch);
     }
   }
@@ -304,7 +313,7 @@ class KinetoReader {
     for (const int i : by_start) {
       const std::int64_t correlation = correlations_[as_index(i)];
       if (correlation > 0)
-        work_of_[correlation].push_back(static_cast<int>(events.size()));
+        work_of_.push_back({correlation, static_cast<int>(events.size())});
       else if (is_launched(trace_, trace_.events[as_index(i)]))
         without_launch_.push_back(static_cast<int>(events.size()));
       events.push_back(trace_.events[as_index(i)]);
@@ -312,6 +321,8 @@ class KinetoReader {
     }
     trace_.events = std::move(events);
     streams_ = std::move(streams);
+    std::ranges::sort(work_of_);
+    has_launch_.assign(trace_.events.size(), false);
     std::stable_sort(calls_.begin(), calls_.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
   }
 
@@ -319,12 +330,13 @@ class KinetoReader {
   void add_launches() {
     for (Launch call : calls_) {
       if (call.correlation > 0) first_call_ = std::min(first_call_, call.correlation);
-      const auto found = work_of_.find(call.correlation);
-      const std::vector<int> started = found == work_of_.end() ? std::vector<int>{-1} : std::move(found->second);
-      if (found != work_of_.end()) work_of_.erase(found);
       const std::int64_t correlation = call.correlation;
-      for (const int event : started) {
+      const auto named = work_of(correlation);
+      const bool is_first = !named.empty() && !has_launch_[as_index(named.front().event)];
+      const NamedWork nothing[] = {{correlation, -1}};
+      for (const auto& [number, event] : is_first ? named : std::span<const NamedWork>(nothing)) {
         call.event = event;
+        if (event >= 0) has_launch_[as_index(event)] = true;
         if (event >= 0 && trace_.events[as_index(event)].kind == EventKind::collective)
           communications_.note_launch(correlation, thread_keys_[as_index(call.thread)], call.start + origin_,
                                       static_cast<int>(trace_.launches.size()));
@@ -342,9 +354,15 @@ class KinetoReader {
   void count_unmatched() {
     if (calls_.empty()) return;  // launches were not recorded, so none is missing
     for (const int event : without_launch_) count_unmatched(event, false);
-    for (const auto& [correlation, events] : work_of_)
-      for (const int event : events)
-        if (is_launched(trace_, trace_.events[as_index(event)])) count_unmatched(event, correlation < first_call_);
+    for (const auto& [correlation, event] : work_of_)
+      if (!has_launch_[as_index(event)] && is_launched(trace_, trace_.events[as_index(event)]))
+        count_unmatched(event, correlation < first_call_);
+  }
+
+  /// Returns the events that name this call, in the order of their starts.
+  [[nodiscard]] std::span<const NamedWork> work_of(std::int64_t call) const {
+    const auto [first, last] = std::ranges::equal_range(work_of_, call, {}, &NamedWork::call);
+    return {first, last};
   }
 
   void count_unmatched(int event, bool before_recording) {
@@ -376,11 +394,12 @@ class KinetoReader {
   std::unordered_map<std::string, int> threads_;
   std::vector<std::string> thread_keys_;  // by thread
   KinetoCommunications communications_;
-  KinetoOperators operators_;                                   // as long as no GPU has worked
-  std::vector<HostWork> waits_;                                 // in a trace without GPUs: those for other processes
-  Nanoseconds origin_{0};                                       // time 0 of the trace in the file
-  std::unordered_map<std::int64_t, std::vector<int>> work_of_;  // by correlation; after add_launches those of which no call is recorded
-  std::vector<int> without_launch_;                             // events that name no call
+  KinetoOperators operators_;                                           // as long as no GPU has worked
+  std::vector<HostWork> waits_;                                         // in a trace without GPUs: those for other processes
+  Nanoseconds origin_{0};                                               // time 0 of the trace in the file
+  std::vector<NamedWork> work_of_;                                      // ordered
+  std::vector<bool> has_launch_;                                        // by event: its call is recorded
+  std::vector<int> without_launch_;                                     // events that name no call
   std::int64_t first_call_ = std::numeric_limits<std::int64_t>::max();  // lowest correlation of a recorded call
   std::unordered_map<int, std::int16_t> device_of_thread_;
 };
