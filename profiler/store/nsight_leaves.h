@@ -84,7 +84,7 @@ struct RowTimes {
 struct StartedBy {
   Correlation call;
   int event = -1;
-  auto operator<=>(const StartedBy&) const = default;
+  auto operator<=>(const StartedBy&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 takes it for a null pointer
 };
 
 /// Reads the leaves of an export (device work, waits and profiler overhead; not ranges) into a trace. Database, names and trace must
