@@ -104,7 +104,8 @@ void await_ranks(RankStore& store, const RankPlace& place, int call) {
     while (!store.find(here(other))) {
       if (Clock::now() >= limit)
         throw Error("rank " + std::to_string(other) + " has not come within " + std::to_string(static_cast<int>(patience_s)) + " s",
-                    "rank " + std::to_string(place.rank), "see that it was started, with the same MPTUNE_RANKS_TOKEN, and whether it is stopped", ExitCode::environment);
+                    "rank " + std::to_string(place.rank),
+                    "see that it was started, with the same MPTUNE_RANKS_TOKEN, and whether it is stopped", ExitCode::environment);
       std::this_thread::sleep_for(kNextLook);
     }
   }
