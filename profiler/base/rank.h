@@ -14,7 +14,7 @@ struct RankPlace {
   int port = 0;              ///< of the store where ranks find each other
   bool store_runs = false;   ///< the launcher runs that store, not rank 0
   int attempt = 0;           ///< how often the launcher has started the ranks again
-  std::string token = {};    ///< known to these ranks alone: part of every name in the store; "" for none
+  std::string token = {};    ///< known to these ranks alone: signs what they leave in the store; "" for none
   bool operator==(const RankPlace&) const = default;
 };
 

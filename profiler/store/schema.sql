@@ -249,7 +249,8 @@ CREATE TABLE MPTUNE_OVERHEAD (step_off_s REAL NOT NULL, step_on_s REAL NOT NULL)
 --   launches                  CUPTI_ACTIVITY_KIND_RUNTIME
 -- name is StringIds.id - 1; device, thread and tag are row numbers of their tables. detail of a copy is MPTUNE_COPY.copy.
 -- detail of compute is the number of a recorded kernel, else -1. With a recorded kernel, the row of CUPTI_ACTIVITY_KIND_KERNEL holds its
--- context, stream, grid, block, registers, shared memory and gridId. Otherwise these are placeholders, and gridId is MPTUNE_EVENT.event.
+-- context, stream, grid, block, registers and shared memory. Without one it holds a launch of one thread. gridId is
+-- MPTUNE_EVENT.event. Several events may have the same recorded kernel.
 -- Recorded kernels without such a row are in MPTUNE_GRID. MPTUNE_LAUNCH.event is -1 for calls that launched nothing.
 CREATE TABLE MPTUNE_WHAT (what INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, compute INTEGER NOT NULL);
 CREATE TABLE MPTUNE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, cores INTEGER NOT NULL,

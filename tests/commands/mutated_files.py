@@ -90,7 +90,7 @@ def change(reader, chance, folder):
         change_database(chance, os.path.join(folder, changed))
     else:
         with open(os.path.join(folder, source), "rb") as good, open(os.path.join(folder, changed), "wb") as file:
-            file.write(change_json(chance, good.read()))
+            file.write(how(chance, good.read()))
     return changed
 
 

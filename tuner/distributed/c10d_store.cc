@@ -10,7 +10,7 @@
 #include <system_error>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "tuner/distributed/own_store.h"
+#include "tuner/distributed/authenticated_store.h"
 #include "tuner/distributed/patient_store.h"
 
 namespace mptune::tuner {
@@ -53,7 +53,7 @@ c10::intrusive_ptr<c10d::Store> open_c10d_store(const RankPlace& place, StoreRol
   };
   const auto expected = about.isServer ? PatientStore::Expected::now : PatientStore::Expected::later;
   const std::string address = place.address + ":" + std::to_string(place.port);
-  return c10::make_intrusive<OwnStore>(c10::make_intrusive<PatientStore>(open, patience, expected, address), place, address);
+  return c10::make_intrusive<AuthenticatedStore>(c10::make_intrusive<PatientStore>(open, patience, expected, address), place, address);
 }
 
 }  // namespace mptune::tuner

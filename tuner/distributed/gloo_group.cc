@@ -21,8 +21,8 @@
 #include "profiler/base/library_message.h"
 #include "profiler/base/text.h"
 #include "tuner/distributed/c10d_store.h"
-#include "tuner/distributed/rank_beats.h"
 #include "tuner/distributed/rank_group.h"
+#include "tuner/distributed/rank_heartbeats.h"
 
 namespace mptune {
 namespace {
@@ -138,7 +138,7 @@ class GlooGroup final : public RankGroup {
         network_(std::move(network)) {
     gloo_ = connected(store_, rank_, size_);
     for (int other = 0; other < size_; ++other) outboxes_.push_back(other == rank_ ? nullptr : std::make_unique<Outbox>());
-    beats_ = std::make_unique<tuner::RankBeats>(std::move(store_of_beats), rank_, [this](int other) { end_for_silent(other); });
+    beats_ = std::make_unique<tuner::RankHeartbeats>(std::move(store_of_beats), rank_, [this](int other) { end_for_silent(other); });
   }
   ~GlooGroup() override {
     beats_.reset();
@@ -168,7 +168,7 @@ class GlooGroup final : public RankGroup {
     std::vector<WorkPtr> works;
     bool received = true;
     std::optional<std::string> problem;
-    const tuner::RankBeats::Wait wait(*beats_, {from});
+    const tuner::RankHeartbeats::Wait wait(*beats_, {from});
     try {
       for (const at::Tensor& bytes : messages) {
         std::vector<at::Tensor> message{bytes};
@@ -191,7 +191,7 @@ class GlooGroup final : public RankGroup {
     std::vector<int> others = ranks;
     std::erase(others, rank_);
     const auto began = std::chrono::steady_clock::now();
-    const tuner::RankBeats::Wait wait(*beats_, others);
+    const tuner::RankHeartbeats::Wait wait(*beats_, others);
     std::string problem;
     try {
       const GlooPtr group = group_of(ranks, sum);
@@ -268,7 +268,8 @@ class GlooGroup final : public RankGroup {
     throw RanksGivenUp();
   }
   [[nodiscard]] Error silent_error() const {
-    return {name_of(*silent_) + " has given no sign of life for " + std::to_string(tuner::RankBeats::kSilentSeconds) + " s", name_of(rank_),
+    return {name_of(*silent_) + " has given no sign of life for " + std::to_string(tuner::RankHeartbeats::kSilentSeconds) + " s",
+            name_of(rank_),
             "see whether it is stopped, or its machine or network is down; run with --checkpoint and tune --resume go on where they ended",
             ExitCode::environment};
   }
@@ -372,7 +373,7 @@ class GlooGroup final : public RankGroup {
   bool given_up_ = false;
   std::optional<int> silent_;                      ///< a rank that gives no sign of life
   std::vector<std::unique_ptr<Outbox>> outboxes_;  ///< per rank; null for this one
-  std::unique_ptr<tuner::RankBeats> beats_;
+  std::unique_ptr<tuner::RankHeartbeats> beats_;
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ StoreSilent::StoreSilent(const std::string& address)
     : Error("rank 0 is stopped or cannot be reached: the store where the ranks meet does not answer", address,
             "see whether rank 0 and the processes it started are stopped, or its machine or network is down", ExitCode::environment) {}
 
-struct AsideThread::Shared {
+struct BackgroundThread::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> waiting;
@@ -48,11 +48,11 @@ struct AsideThread::Shared {
 };
 
 // The thread is its own: it may have to outlive this object.
-AsideThread::AsideThread() : shared_(std::make_shared<Shared>()) {
+BackgroundThread::BackgroundThread() : shared_(std::make_shared<Shared>()) {
   std::thread([shared = shared_] { shared->loop(); }).detach();
 }
 
-AsideThread::~AsideThread() {
+BackgroundThread::~BackgroundThread() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stop = true;
@@ -60,7 +60,7 @@ AsideThread::~AsideThread() {
   shared_->changed.notify_all();
 }
 
-bool AsideThread::done_within(milliseconds limit, std::function<void()> work) {
+bool BackgroundThread::done_within(milliseconds limit, std::function<void()> work) {
   struct Piece {
     std::function<void()> work;
     std::exception_ptr failed = nullptr;

@@ -20,12 +20,12 @@ class StoreSilent : public Error {
 
 /// Does work in a thread of its own, one piece after the other, so that the caller need not wait for ever. Thread-safe. A piece that does
 /// not end keeps the thread until it ends, also after this object has gone.
-class AsideThread {
+class BackgroundThread {
  public:
-  AsideThread();
-  ~AsideThread();
-  AsideThread(const AsideThread&) = delete;
-  AsideThread& operator=(const AsideThread&) = delete;
+  BackgroundThread();
+  ~BackgroundThread();
+  BackgroundThread(const BackgroundThread&) = delete;
+  BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   /// Returns whether the work has ended within `limit`, and throws what the work throws. Returns false at once while an earlier piece,
   /// which took longer than its limit, goes on. Requires: `work` owns all that it uses.
@@ -66,7 +66,7 @@ class PatientStore final : public c10d::Store {
   Answer asked(std::function<Answer(c10d::Store&)> ask);
 
   std::string address_;
-  AsideThread thread_;
+  BackgroundThread thread_;
   Inner inner_;
 };
 

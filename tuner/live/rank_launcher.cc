@@ -28,8 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLookAtRanks = std::chrono::milliseconds(10);
-constexpr auto kGraceOfRanks = std::chrono::seconds(5);       // in which other ranks notice that one has failed
-constexpr auto kGraceBehindFirst = std::chrono::seconds(30);  // in which other ranks end once rank 0 has
+constexpr auto kGraceOfRanks = std::chrono::seconds(5);      // in which other ranks notice that one has failed
+constexpr auto kGraceAfterFirst = std::chrono::seconds(30);  // in which other ranks end once rank 0 has
 constexpr auto kLookForStopped = std::chrono::seconds(1);
 constexpr int kLooksStopped = 10;
 constexpr auto kGraceOfRanksSignal = std::chrono::milliseconds(500);
@@ -236,7 +236,7 @@ RanksEnd run_ranks(const std::vector<std::string>& words, const std::vector<std:
       told = true;
     }
     if (started.any_failed() && limit == Clock::time_point::max()) limit = Clock::now() + kGraceOfRanks;
-    if (started.first_ended() && limit == Clock::time_point::max()) limit = Clock::now() + kGraceBehindFirst;
+    if (started.first_ended() && limit == Clock::time_point::max()) limit = Clock::now() + kGraceAfterFirst;
     if (Clock::now() >= next_look) {
       next_look = Clock::now() + kLookForStopped;
       if (started.any_stopped()) break;

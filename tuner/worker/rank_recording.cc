@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "tuner/distributed/tensor_text.h"
@@ -24,11 +23,6 @@ constexpr int kTag = 1 << 28;      // none that a pipeline of these ranks uses
 constexpr std::int64_t kMostDevices = 1 << 15, kLastLane = 255;  // that a trace has places for
 constexpr char kBetween = '\n';
 using EntryNumbers = std::array<std::int64_t, kNumbersOfEntry>;
-
-[[noreturn]] void refuse() {
-  throw Error("what another rank recorded cannot be read", "ranks", "make sure that all ranks run the same build of mptune",
-              ExitCode::internal);
-}
 
 std::int64_t ticks_of(Time time) {
   return std::chrono::duration_cast<Nanoseconds>(time.time_since_epoch()).count();
@@ -63,7 +57,7 @@ EntryNumbers numbers_of(const LaneLog::Entry& entry) {
 LaneLog::Entry entry_of(const std::int64_t* numbers, std::size_t names) {
   const auto whole = [&](int i) { return static_cast<int>(numbers[i]); };
   const bool is_known = numbers[2] >= 0 && numbers[2] < kEventKindCount && numbers[3] >= 0 && as_index(numbers[3]) < names;
-  if (!is_known) refuse();
+  if (!is_known) refuse_message();
   LaneLog::Entry entry;
   entry.start = time_of(numbers[0]);
   entry.end = time_of(numbers[1]);
@@ -89,7 +83,7 @@ std::vector<std::string> lines_in(const at::Tensor& bytes) {
 /// Numbers of whole rows of so many.
 std::vector<std::int64_t> rows_in(const at::Tensor& tensor, std::size_t width) {
   std::vector<std::int64_t> numbers = whole_numbers_in(tensor);
-  if (numbers.size() % width != 0) refuse();
+  if (numbers.size() % width != 0) refuse_message();
   return numbers;
 }
 
@@ -129,7 +123,7 @@ Tensors message_of(const HostLog& log) {
 }
 
 HostLog log_from(const Tensors& message) {
-  if (message.size() != kParts) refuse();
+  if (message.size() != kParts) refuse_message();
   HostLog log;
   log.names = lines_in(message[0]);
   const std::vector<std::string> threads = lines_in(message[1]);
@@ -137,22 +131,22 @@ HostLog log_from(const Tensors& message) {
   const std::vector<std::int64_t> memory = rows_in(message[4], kNumbersOfMemory), sizes = rows_in(message[6], 1);
   const std::vector<std::int64_t> steps = rows_in(message[7], kNumbersOfStep);
   std::size_t next = 0;
-  if (lanes.size() != kNumbersOfLane * threads.size()) refuse();
+  if (lanes.size() != kNumbersOfLane * threads.size()) refuse_message();
   for (std::size_t l = 0; l < threads.size(); ++l) {
     const std::int64_t* lane = lanes.data() + kNumbersOfLane * l;
     const bool fits = lane[0] >= 0 && lane[0] < kMostDevices && lane[1] >= 0 && lane[1] <= kLastLane;
-    if (!fits || lane[2] < 0 || as_index(lane[2]) > entries.size() / kNumbersOfEntry - next) refuse();
+    if (!fits || lane[2] < 0 || as_index(lane[2]) > entries.size() / kNumbersOfEntry - next) refuse_message();
     HostLog::Lane& added = log.lanes.emplace_back(HostLog::Lane{static_cast<int>(lane[0]), static_cast<int>(lane[1]), threads[l], {}});
     for (std::int64_t e = 0; e < lane[2]; ++e)
       added.entries.push_back(entry_of(entries.data() + kNumbersOfEntry * next++, log.names.size()));
   }
   for (std::size_t m = 0; m < memory.size(); m += kNumbersOfMemory) {
     const std::int64_t* sample = memory.data() + m;
-    if (sample[1] < 0 || sample[1] >= kMostDevices) refuse();
+    if (sample[1] < 0 || sample[1] >= kMostDevices) refuse_message();
     log.memory.push_back({time_of(sample[0]), static_cast<int>(sample[1]), sample[2]});
   }
   const std::vector<std::string> devices = lines_in(message[5]);
-  if (sizes.size() != devices.size() || devices.size() % 2 != 0) refuse();
+  if (sizes.size() != devices.size() || devices.size() % 2 != 0) refuse_message();
   for (std::size_t d = 0; d < devices.size(); d += 2)
     log.devices.push_back({devices[d], devices[d + 1], static_cast<int>(sizes[d]), sizes[d + 1]});
   for (std::size_t s = 0; s < steps.size(); s += kNumbersOfStep) {
@@ -165,7 +159,7 @@ HostLog log_from(const Tensors& message) {
 void set_to_first_clock(HostLog& log, int rank, const std::vector<RankClock>& clocks, const std::vector<int>& rank_of_device) {
   const RankClock& own = clocks.at(as_index(rank));
   for (HostLog::Lane& lane : log.lanes) {
-    if (as_index(lane.device) >= rank_of_device.size()) refuse();
+    if (as_index(lane.device) >= rank_of_device.size()) refuse_message();
     const RankClock& of_device = clocks.at(as_index(rank_of_device[as_index(lane.device)]));
     for (LaneLog::Entry& entry : lane.entries) {
       entry.start = on_first_clock(entry.start, of_device);

@@ -69,11 +69,11 @@ TEST(TrainingSpec, FoldersStayPrivateAndFilesAreFoundAgain) {
 }
 
 TEST(TrainingSpec, FilesAreNamedFromAFolderThatIsHandedOnWithThem) {
-  const std::string home = "/users/anna/work";
+  const std::string home = "/users/anna/runs";
   for (const auto& [path, stored] : std::vector<std::pair<std::string, std::string>>{{"", ""},
-                                                                                     {"/users/anna/work/net.pt", "net.pt"},
-                                                                                     {"/users/anna/work/nets/plain", "nets/plain"},
-                                                                                     {"/users/anna/work/plain", "./plain"},
+                                                                                     {"/users/anna/runs/net.pt", "net.pt"},
+                                                                                     {"/users/anna/runs/nets/plain", "nets/plain"},
+                                                                                     {"/users/anna/runs/plain", "./plain"},
                                                                                      {"/users/anna/nets/net.pt", "../nets/net.pt"},
                                                                                      {"/users/bert/net.pt", "net.pt"},
                                                                                      {"/data/net.pt", "net.pt"}}) {

@@ -1,4 +1,4 @@
-#include "tuner/distributed/rank_beats.h"
+#include "tuner/distributed/rank_heartbeats.h"
 
 #include <chrono>
 #include <exception>
@@ -17,10 +17,10 @@ std::string beats_of(int rank) {
 
 }  // namespace
 
-RankBeats::RankBeats(c10::intrusive_ptr<c10d::Store> store, int rank, std::function<void(int)> silent)
+RankHeartbeats::RankHeartbeats(c10::intrusive_ptr<c10d::Store> store, int rank, std::function<void(int)> silent)
     : store_(std::move(store)), rank_(rank), silent_(std::move(silent)), thread_([this] { loop(); }) {}
 
-RankBeats::~RankBeats() {
+RankHeartbeats::~RankHeartbeats() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -29,18 +29,18 @@ RankBeats::~RankBeats() {
   thread_.join();
 }
 
-RankBeats::Wait::Wait(RankBeats& beats, std::vector<int> ranks) : beats_(beats) {
+RankHeartbeats::Wait::Wait(RankHeartbeats& beats, std::vector<int> ranks) : beats_(beats) {
   const std::lock_guard lock(beats_.mutex_);
   number_ = beats_.next_wait_++;
   beats_.waits_.emplace(number_, std::move(ranks));
 }
 
-RankBeats::Wait::~Wait() {
+RankHeartbeats::Wait::~Wait() {
   const std::lock_guard lock(beats_.mutex_);
   beats_.waits_.erase(number_);
 }
 
-void RankBeats::loop() {
+void RankHeartbeats::loop() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, std::chrono::seconds(kSecondsBetweenBeats), [this] { return stop_; })) {
     const Waits waits = waits_;
@@ -50,7 +50,7 @@ void RankBeats::loop() {
   }
 }
 
-bool RankBeats::beat_and_look(const Waits& waits) {
+bool RankHeartbeats::beat_and_look(const Waits& waits) {
   std::erase_if(heard_, [&](const auto& heard) { return !waits.contains(heard.first.first); });
   try {
     (void)store_->add(beats_of(rank_), 1);
@@ -66,7 +66,7 @@ bool RankBeats::beat_and_look(const Waits& waits) {
 }
 
 // Looks are counted, not the time by the clock: while this process was stopped itself, the others may have been as well.
-void RankBeats::count(std::pair<std::int64_t, int> wait_and_rank, std::optional<std::int64_t> beats) {
+void RankHeartbeats::count(std::pair<std::int64_t, int> wait_and_rank, std::optional<std::int64_t> beats) {
   Heard& heard = heard_[wait_and_rank];
   heard.seconds_since = beats.value_or(heard.beats) == heard.beats ? heard.seconds_since + kSecondsBetweenBeats : 0;
   heard.beats = beats.value_or(heard.beats);

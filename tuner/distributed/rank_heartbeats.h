@@ -16,27 +16,27 @@ namespace mptune::tuner {
 
 /// Tells the other ranks once a second that this rank runs, and notices which of the ranks that it waits for do not run: a rank that is
 /// stopped, or whose machine is gone, closes no connection. Thread-safe.
-class RankBeats {
+class RankHeartbeats {
  public:
   /// Requires: nothing else waits for answers of `store`. A thread of this object calls `silent` with a rank that is waited for and has
   /// given no sign of life for kSilentSeconds while this process ran. It calls it again each second for as long as both last.
-  RankBeats(c10::intrusive_ptr<c10d::Store> store, int rank, std::function<void(int rank)> silent);
-  ~RankBeats();
-  RankBeats(const RankBeats&) = delete;
-  RankBeats& operator=(const RankBeats&) = delete;
+  RankHeartbeats(c10::intrusive_ptr<c10d::Store> store, int rank, std::function<void(int rank)> silent);
+  ~RankHeartbeats();
+  RankHeartbeats(const RankHeartbeats&) = delete;
+  RankHeartbeats& operator=(const RankHeartbeats&) = delete;
 
   static constexpr int kSilentSeconds = 20;
 
   /// While it lives, this rank waits for these ranks.
   class Wait {
    public:
-    Wait(RankBeats& beats, std::vector<int> ranks);
+    Wait(RankHeartbeats& beats, std::vector<int> ranks);
     ~Wait();
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
    private:
-    RankBeats& beats_;
+    RankHeartbeats& beats_;
     std::int64_t number_;
   };
 

@@ -21,9 +21,9 @@ class ForeignWrite : public Error {
 /// them only by listening on the network. Each text has an HMAC of its name and itself with the token in front, so that others can't write
 /// there unnoticed: get() and compareSet() throw ForeignWrite for a text without it. The numbers of add() have no HMAC. With an empty token
 /// anybody can make the HMAC.
-class OwnStore final : public c10d::Store {
+class AuthenticatedStore final : public c10d::Store {
  public:
-  OwnStore(c10::intrusive_ptr<c10d::Store> inner, RankPlace place, std::string address);
+  AuthenticatedStore(c10::intrusive_ptr<c10d::Store> inner, RankPlace place, std::string address);
 
   c10::intrusive_ptr<c10d::Store> clone() override;
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override;
