@@ -361,8 +361,7 @@ class KinetoReader {
 
   /// Returns the events that name this call, in the order of their starts.
   [[nodiscard]] std::span<const NamedWork> work_of(std::int64_t call) const {
-    const auto [first, last] = std::ranges::equal_range(work_of_, call, {}, &NamedWork::call);
-    return {first, last};
+    return {std::ranges::lower_bound(work_of_, call, {}, &NamedWork::call), std::ranges::upper_bound(work_of_, call, {}, &NamedWork::call)};
   }
 
   void count_unmatched(int event, bool before_recording) {
