@@ -29,11 +29,11 @@ target_compile_definitions(fmt INTERFACE FMT_HEADER_ONLY)
 mptune_static_library(toml toml++/toml.h "")
 target_compile_definitions(toml INTERFACE TOML_EXCEPTIONS=0)
 
+# Makes the Python package's classes, and runs tests. Prefers the distribution's Python: its jsonschema is one of the packages.
+find_program(MPTUNE_PYTHON NAMES python3 HINTS /usr/bin REQUIRED)
 if(MPTUNE_TESTS)
   find_package(GTest QUIET)
   mptune_need(GTest_FOUND GoogleTest)
   find_package(benchmark QUIET)
   mptune_need(benchmark_FOUND "Google Benchmark")
-  # Prefers the distribution's Python: its jsonschema is one of the packages.
-  find_program(MPTUNE_PYTHON NAMES python3 HINTS /usr/bin REQUIRED)
 endif()

@@ -12,7 +12,7 @@ mptune_install(mptune RUNTIME)
 # Manual pages and completion scripts (reports/cli/CMakeLists.txt).
 install(DIRECTORY "${CMAKE_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
-install(FILES "${CMAKE_SOURCE_DIR}/reports/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/reports/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
+install(FILES "${CMAKE_SOURCE_DIR}/python/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/python/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
 if(MPTUNE_HAVE_CUPTI)
   mptune_install(mptune_injection LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()
@@ -29,7 +29,7 @@ mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mp
 
 # <mptune/mptune.h> and <mptune/nn.h> include the headers of the modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
-set(MPTUNE_PUBLIC_HEADERS tuner/training/mptune.h profiler/nn/nn.h)
+set(MPTUNE_PUBLIC_HEADERS tuner/runtime/training/mptune.h profiler/model/nn/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
   get_filename_component(name "${header}" NAME)
   file(CONFIGURE OUTPUT "${MPTUNE_PUBLIC}/mptune/${name}" CONTENT "#pragma once\n#include \"${header}\"\n")

@@ -1,5 +1,5 @@
 # Installs the public headers and all headers of ours that they include, in their folders below mptune. There they include each other as
-# <mptune/planner/plan.h>.
+# <mptune/planner/plan/plan.h>.
 cmake_minimum_required(VERSION 3.25)
 set(ours "#include \"((profiler|planner|tuner|reports)/[^\"]+)\"")
 

@@ -1,13 +1,17 @@
 include(GoogleTest)
 
-# mptune_module(NAME [TORCH] [LIGHTLY] [PRECOMPILED target] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
-# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch. A LIGHTLY one makes
+# mptune_module(NAME [TORCH] [LIGHTLY] [PRECOMPILED target] [DEPENDS targets...] [FOLDERS folders...] [EXCLUDE files...] [SOURCES files...])
+# Adds a module: a static library of SOURCES, or of all .cc files in FOLDERS, or in the current folder, except EXCLUDE. TORCH modules use LibTorch. A LIGHTLY one makes
 # texts, reads files, or waits for LibTorch or others most of the time, and is compiled lightly. PRECOMPILED: the target of another precompiled
 # header than that of the standard headers.
 function(mptune_module name)
-  cmake_parse_arguments(MODULE "TORCH;LIGHTLY" "PRECOMPILED" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
+  cmake_parse_arguments(MODULE "TORCH;LIGHTLY" "PRECOMPILED" "DEPENDS;FOLDERS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT MODULE_SOURCES)
-    file(GLOB MODULE_SOURCES CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+    if(NOT MODULE_FOLDERS)
+      set(MODULE_FOLDERS .)
+    endif()
+    list(TRANSFORM MODULE_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
+    file(GLOB MODULE_SOURCES CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" ${patterns})
     list(REMOVE_ITEM MODULE_SOURCES ${MODULE_EXCLUDE})
   endif()
   add_library(${name} STATIC ${MODULE_SOURCES})
@@ -66,7 +70,7 @@ function(mptune_test name)
   if(TEST_TORCH)
     # Sources that read torch::nn come first, so that one job of a unity build reads it, for 9 s, and not each.
     foreach(source IN LISTS sources)
-      file(STRINGS "${source}" nn REGEX "^#include [<\"](torch/torch|torch/nn|torch/optim|mptune/nn|profiler/nn/nn)")
+      file(STRINGS "${source}" nn REGEX "^#include [<\"](torch/torch|torch/nn|torch/optim|mptune/nn|profiler/model/nn/nn)")
       if(nn)
         list(REMOVE_ITEM sources "${source}")
         list(PREPEND sources "${source}")

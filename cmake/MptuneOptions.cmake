@@ -43,5 +43,5 @@ else()
   target_link_options(mptune_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MPTUNE_SHARED_RUNTIME>>>:-static-libstdc++;-static-libgcc>)
 endif()
 
-# Headers sit beside their sources and are included from the project's folder, as in "planner/plan.h".
+# Headers sit beside their sources and are included from the project's folder, as in "planner/plan/plan.h".
 target_include_directories(mptune_options INTERFACE "${CMAKE_SOURCE_DIR}")

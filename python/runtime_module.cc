@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tuner/training/mptune.h"
+#include "tuner/runtime/training/mptune.h"
 
 #include "profiler/base/library_message.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "profiler/device/cpu_allocator.h"
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/verdict.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/measure/measure.h"
 #include "results.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 namespace {
 constexpr int kTutorialBatch = 120;

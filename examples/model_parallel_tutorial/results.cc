@@ -6,7 +6,7 @@
 #include <fstream>
 #include <optional>
 
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/verdict.h"
 #include "reports/render/svg.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/statistics/samples.h"
+#include "profiler/trace/statistics/samples.h"
 
 /// A plan that is benchmarked interleaved with the others.
 struct Contender {

@@ -3,7 +3,7 @@ main.py load: loads the weights that mptune trained back into the network, and p
 import pathlib
 import sys
 
-for folder in ("reports/export", "python"):  # in the repository, in an installation
+for folder in ("python/export", "python"):  # in the repository, in an installation
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / folder))
 try:
     import mptune_export

@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 
-for folder in ("reports/export", "python"):  # in the repository, in an installation
+for folder in ("python/export", "python"):  # in the repository, in an installation
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / folder))
 import mptune_plan
 

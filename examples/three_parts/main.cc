@@ -13,7 +13,7 @@
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/measure/measure.h"
 #include "profiler/measure/sleep_model.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace {
 constexpr int kMicrobatches = 8;

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "profiler/analyze/breakdown.h"
 #include "profiler/base/units.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/measure/link_timing.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/statistics/samples.h"
 #include "reports/render/svg.h"
 #include "reports/render/units.h"
 

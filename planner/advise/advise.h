@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/trace/trace.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune::planner {
 

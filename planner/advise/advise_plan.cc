@@ -8,7 +8,7 @@
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/samples_taken.h"
+#include "profiler/trace/values/samples_taken.h"
 
 namespace mptune::planner {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "planner/advise/advise.h"
 #include "planner/advise/worth.h"
-#include "profiler/analyze/replay.h"
-#include "profiler/analyze/step_work.h"
-#include "profiler/analyze/typical_times.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/analyze/replay.h"
+#include "profiler/trace/analyze/step_work.h"
+#include "profiler/trace/analyze/typical_times.h"
 
 namespace mptune::planner {
 namespace {

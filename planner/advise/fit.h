@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/executable.h"
-#include "planner/field.h"
-#include "planner/plan.h"
+#include "planner/plan/executable.h"
+#include "planner/plan/field.h"
+#include "planner/plan/plan.h"
 #include "planner/simulate/simulate.h"
 
 namespace mptune::planner {

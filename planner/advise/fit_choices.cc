@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "planner/advise/fit_variants.h"
+#include "planner/search/make_plan.h"
+#include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "planner/advise/fit.h"
-#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 
 namespace mptune::planner {
 

@@ -8,7 +8,7 @@
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/samples_taken.h"
+#include "profiler/trace/values/samples_taken.h"
 
 namespace mptune::planner {
 namespace {
@@ -48,7 +48,7 @@ Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const Cos
 std::int64_t least_bytes(const Plan& plan, int device, int first, int last, const CostModel& cost) {
   const std::int64_t parameters = cost.parameters_bytes(first, last);
   const bool again = plan.stages.front().recompute.mode != Recompute::Mode::none;
-  const std::int64_t saved = again ? 0 : cost.saved_activation_bytes(device, first, last, plan.microbatch_sizes.back());
+  const std::int64_t saved = again ? 0 : cost.memory().saved_activation_bytes(device, first, last, plan.microbatch_sizes.back());
   const auto state = static_cast<std::int64_t>(cost.profile().optimizer_state_factor * static_cast<double>(parameters));
   return parameters + state + std::max(parameters, saved);
 }

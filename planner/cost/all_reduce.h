@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "planner/plan.h"
-#include "profiler/trace/network.h"
+#include "planner/plan/plan.h"
+#include "profiler/trace/values/network.h"
 
 namespace mptune::planner {
 

@@ -57,7 +57,7 @@ int BoundaryMemory::only_passed_on_from(const StageFlow& flow, int i) const {
   if (drops_output(front, i)) return row_.forward_at(front, i);
   const auto away = std::ranges::find_if(offloaded_, [=](const Offloaded& one) { return one.stage == front && one.microbatch == i; });
   if (away != offloaded_.end()) return away->freed();
-  const bool splits = row_.gradient_at(front, i) < row_.release_at(front, i) && cost_.split_memory_measured(index_);
+  const bool splits = row_.gradient_at(front, i) < row_.release_at(front, i) && cost_.memory().split_memory_measured(index_);
   return (splits ? row_.gradient_at(front, i) : row_.release_at(front, i)) + 1;
 }
 
@@ -105,7 +105,7 @@ bool BoundaryMemory::copies_itself(const Action& action) const {
   const bool on_paper = !cost_.profile().network.empty();  // something else copies there
   bool all = true;
   for_sent(action, [&](const StageFlow&, int to) {
-    all = all && !on_paper && cost_.sender_copies(index_, cost_.device_index(row_.plan().devices[as_index(to)]));
+    all = all && !on_paper && cost_.copies().sender_copies(index_, cost_.device_index(row_.plan().devices[as_index(to)]));
   });
   return all;
 }
@@ -118,19 +118,19 @@ bool BoundaryMemory::drops_output(int s, int i) const {
 // Returns the last action of the row that needs all of the stage's input, and all of the gradient of its output. After the input gradients
 // only what weight gradients read of them is held.
 int BoundaryMemory::needed_until(int s, int i) const {
-  return cost_.split_memory_measured(index_) ? row_.gradient_at(s, i) : row_.release_at(s, i);
+  return cost_.memory().split_memory_measured(index_) ? row_.gradient_at(s, i) : row_.release_at(s, i);
 }
 
 std::int64_t BoundaryMemory::held_input(const StageFlow& flow, int i) const {
   const int first = row_.stage(flow.back).first_layer;
-  if (!cost_.split_memory_measured(index_)) return 0;
-  return std::min(bytes(flow, i, false), cost_.split_memory(index_, first, row_.samples(i)).held_input_bytes);
+  if (!cost_.memory().split_memory_measured(index_)) return 0;
+  return std::min(bytes(flow, i, false), cost_.memory().split_memory(index_, first, row_.samples(i)).held_input_bytes);
 }
 
 std::int64_t BoundaryMemory::held_gradient(const StageFlow& flow, int i) const {
   const int last = row_.stage(flow.front).last_layer;
-  if (!cost_.split_memory_measured(index_)) return 0;
-  return std::min(bytes(flow, i, true), cost_.split_memory(index_, last - 1, row_.samples(i)).held_gradient_bytes);
+  if (!cost_.memory().split_memory_measured(index_)) return 0;
+  return std::min(bytes(flow, i, true), cost_.memory().split_memory(index_, last - 1, row_.samples(i)).held_gradient_bytes);
 }
 
 }  // namespace mptune::planner

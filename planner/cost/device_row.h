@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {

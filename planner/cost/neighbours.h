@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

@@ -1,18 +1,20 @@
+#include "planner/cost/peak_bytes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "planner/cost/boundary_memory.h"
-#include "planner/cost/cost_model.h"
 #include "planner/cost/device_row.h"
 #include "planner/cost/holding.h"
+#include "planner/cost/replica_costs.h"
 #include "planner/cost/stage_need.h"
-#include "planner/helping.h"
-#include "planner/offload.h"
+#include "planner/plan/helping.h"
+#include "planner/plan/offload.h"
 #include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kSpareBuffers = 1 << 20;
@@ -26,7 +28,7 @@ class DevicePeak {
         row_(plan, device),
         boundaries_(row_, cost),
         index_(cost.device_index(plan.devices[as_index(device)])),
-        offloaded_(planner::offloaded(plan, device)),
+        offloaded_(offloaded(plan, device)),
         held_(row_.actions().size()),
         fetched_(row_.actions().size()) {}
   DevicePeak(const DevicePeak&) = delete;  // its parts refer to each other
@@ -58,7 +60,7 @@ class DevicePeak {
       add_gradients(s);
       add_activations(s);
     }
-    for (const planner::StageFlow& flow : boundaries_.flows()) {
+    for (const StageFlow& flow : boundaries_.flows()) {
       if (runs(flow.back)) add_received(flow, false);
       if (runs(flow.front) && flow.needs_gradient) add_received(flow, true);
       for (int i = 0; runs(flow.front) && runs(flow.back) && i < plan_.num_microbatches(); ++i)
@@ -79,10 +81,12 @@ class DevicePeak {
   /// Returns the bytes of NCCL's buffers. The runtime connects two GPUs of different ranks, in both directions, where their stages exchange
   /// anything. It also connects the replicas of a stage on different ranks, whose sums are taken to need as much as their messages would.
   [[nodiscard]] std::int64_t communicators() const {
-    if (!cost_.has_communicators()) return 0;
-    const auto bytes_with = [&](int other) { return cost_.communicator_bytes(index_, cost_.device_index(plan_.devices[as_index(other)])); };
+    if (!cost_.copies().has_communicators()) return 0;
+    const auto bytes_with = [&](int other) {
+      return cost_.copies().communicator_bytes(index_, cost_.device_index(plan_.devices[as_index(other)]));
+    };
     std::set<int> partners;
-    for (const planner::StageFlow& flow : boundaries_.flows())
+    for (const StageFlow& flow : boundaries_.flows())
       for (int i = 0; i < plan_.num_microbatches(); ++i) {
         if (row_.mine(flow.front, i)) partners.insert(device_of(stage(flow.back), i));
         if (row_.mine(flow.back, i)) partners.insert(device_of(stage(flow.front), i));
@@ -98,17 +102,16 @@ class DevicePeak {
     return bytes;
   }
 
-  [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[as_index(index_)]; }
-  [[nodiscard]] const DeviceClass& device_class() const { return cost_.profile().classes[as_index(profile_device().device_class)]; }
+  [[nodiscard]] const DeviceClass& device_class() const { return cost_.device_class(index_); }
   [[nodiscard]] const Stage& stage(int s) const { return row_.stage(s); }
   [[nodiscard]] const std::vector<Action>& actions() const { return row_.actions(); }
   [[nodiscard]] int samples(int microbatch) const { return row_.samples(microbatch); }
 
   // A GPU keeps its buffers for later copies, and has one more than are full at once: a copy may arrive while the last one is read. Buffers
   // of two sizes don't replace each other, except for a MiB (profiler/device/communication_buffers.cc).
-  void add_received(const planner::StageFlow& flow, bool gradients) {
+  void add_received(const StageFlow& flow, bool gradients) {
     if (cost_.in_host_memory(index_)) return boundaries_.add_received(flow, gradients, held_);
-    planner::Holding buffers(actions().size());
+    Holding buffers(actions().size());
     boundaries_.add_received(flow, gradients, buffers);
     if (buffers.most() == 0) return;
     const auto [least, most] = std::ranges::minmax(plan_.microbatch_sizes);
@@ -128,11 +131,12 @@ class DevicePeak {
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + row_.microbatches(s) : 1);
     }
     if (s + 1 == plan_.num_stages() && row_.microbatches(s) > 0)  // the gradient of the running micro-batch's loss beside all losses
-      contents_.buffers_bytes += cost_.loss_bytes() * (row_.microbatches(s) + 1);
+      contents_.buffers_bytes += cost_.memory().loss_bytes() * (row_.microbatches(s) + 1);
     bool reads_inputs = false;
-    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) reads_inputs = reads_inputs || cost_.reads_inputs(layer);
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer)
+      reads_inputs = reads_inputs || cost_.tensors().reads_inputs(layer);
     for (int i = 0; reads_inputs && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
-      if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
+      if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.tensors().input_bytes_per_sample();
     for (int i = 0; s + 1 == plan_.num_stages() && !cost_.in_host_memory(index_) && i < plan_.num_microbatches(); ++i)
       if (row_.mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.profile().target_bytes_per_sample;
   }
@@ -145,7 +149,8 @@ class DevicePeak {
   }
 
   [[nodiscard]] bool updates(int s) const {
-    return std::ranges::any_of(cost_.updating_replicas(replicas(s)), [&](int r) { return stage(s).devices[as_index(r)] == row_.device(); });
+    return std::ranges::any_of(updating_replicas(cost_, replicas(s)),
+                               [&](int r) { return stage(s).devices[as_index(r)] == row_.device(); });
   }
 
   /// Returns the bytes that lie in messages between ranks. Each of R ranks that update the parameters has the first gradients that have
@@ -157,7 +162,7 @@ class DevicePeak {
     for (const int device : replicas(s)) ranks.insert(cost_.rank_of(device));
     const auto others = static_cast<std::int64_t>(ranks.size()) - 1;
     if (others == 0 || !cost_.profile().network.empty()) return 0;
-    const bool alone = cost_.updating_replicas(replicas(s)).size() == 1;
+    const bool alone = updating_replicas(cost_, replicas(s)).size() == 1;
     const std::int64_t part = (parameters + others) / (others + 1);
     if (!cost_.in_host_memory(index_)) return updates(s) && !alone && stage(s).devices.front() != row_.device() ? part : 0;
     if (alone) return updates(s) ? parameters * others : parameters;
@@ -181,7 +186,7 @@ class DevicePeak {
   // was held (see StageNeed). Gradients of parameters that stay with the input gradients come with the first input gradients.
   void add_gradients(int s) {
     const std::vector<Action>& actions = row_.actions();
-    const auto makes = [&](const Action& action) { return action.stage == s && planner::releases(action.kind); };
+    const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
     const auto first = std::ranges::find_if(actions, makes);
     if (first == actions.end()) return;
     const bool helped = helpers() > 0 && first->kind == ActionKind::backward_weight;
@@ -192,19 +197,19 @@ class DevicePeak {
         std::find_if(actions.begin(), first, [&](const Action& a) { return a.stage == s && a.kind == ActionKind::backward_input; });
     if (input != first) {
       std::int64_t early = 0;
-      for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) early += planner::unsplit_bytes(cost_, layer);
+      for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) early += unsplit_bytes(cost_, layer);
       early = std::min(early, bytes);  // tied weights count in each of their layers
       const int at = static_cast<int>(input - actions.begin());
-      held_.add({at, end, early, planner::Holding::kGradients, at});
+      held_.add({at, end, early, Holding::kGradients, at});
       bytes -= early;
     }
-    held_.add({helped ? made : made + 1, end, bytes, planner::Holding::kGradients, made});
+    held_.add({helped ? made : made + 1, end, bytes, Holding::kGradients, made});
   }
 
   // Returns the number of devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
   [[nodiscard]] int helpers() const {
     if (!plan_.options.idle_devices_help) return 0;
-    const std::vector<int> groups = planner::helping_groups(plan_.devices, plan_.options.threads);
+    const std::vector<int> groups = helping_groups(plan_.devices, plan_.options.threads);
     const int own = groups[as_index(row_.device())];
     return own < 0 ? 0 : static_cast<int>(std::ranges::count(groups, own));
   }
@@ -234,10 +239,10 @@ class DevicePeak {
   }
 
   void add_fullest() {
-    for (const planner::Holding::Stretch& stretch : held_.fullest())
-      if (stretch.microbatch == planner::Holding::kGradients)
+    for (const Holding::Stretch& stretch : held_.fullest())
+      if (stretch.microbatch == Holding::kGradients)
         contents_.gradients_bytes += stretch.bytes;
-      else if (stretch.microbatch == planner::Holding::kCopied)
+      else if (stretch.microbatch == Holding::kCopied)
         contents_.communication_buffer_bytes += stretch.bytes;
       else
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
@@ -246,8 +251,8 @@ class DevicePeak {
   struct Known {
     int stage = 0;
     int samples = 0;
-    planner::StageNeed need;
-    planner::RecomputedNeed recomputed;  // used where the stage recomputes layers
+    StageNeed need;
+    RecomputedNeed recomputed;  // used where the stage recomputes layers
   };
 
   const Known& known(int s, int microbatch) {
@@ -255,12 +260,12 @@ class DevicePeak {
     for (const Known& known : needs_)
       if (known.stage == s && known.samples == size) return known;
     const Stage& of = stage(s);
-    const planner::StageNeed need = planner::stage_need(cost_, index_, of.first_layer, of.last_layer, size, row_.splits());
+    const StageNeed need = stage_need(cost_, index_, of.first_layer, of.last_layer, size, row_.splits());
     const bool recomputes = of.recompute.mode != Recompute::Mode::none;
-    return needs_.emplace_back(s, size, need, recomputes ? planner::recomputed_need(cost_, index_, of, size) : planner::RecomputedNeed{});
+    return needs_.emplace_back(s, size, need, recomputes ? recomputed_need(cost_, index_, of, size) : RecomputedNeed{});
   }
 
-  const planner::StageNeed& need(int s, int microbatch) { return known(s, microbatch).need; }
+  const StageNeed& need(int s, int microbatch) { return known(s, microbatch).need; }
 
   void add_activations(int s) {
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
@@ -272,7 +277,7 @@ class DevicePeak {
       const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
       const std::int64_t kept = recomputed ? known(s, i).recomputed.kept : saved;
-      const planner::Offloaded* away = offloaded_at(s, i);
+      const Offloaded* away = offloaded_at(s, i);
       if (away == nullptr) held_.add({forward, release, kept, i});
       if (away != nullptr) add_offloaded(*away, release, kept);
       const bool unfreed = away != nullptr && keeps_buffers();
@@ -284,16 +289,16 @@ class DevicePeak {
   }
 
   // A GPU keeps the buffers that activations come back to, for those of later micro-batches.
-  void add_offloaded(const planner::Offloaded& away, int release, std::int64_t bytes) {
+  void add_offloaded(const Offloaded& away, int release, std::int64_t bytes) {
     held_.add({away.forward, away.freed() - 1, bytes, away.microbatch});
     (keeps_buffers() ? fetched_ : held_).add({away.fetched(), release, bytes, away.microbatch});
   }
 
   [[nodiscard]] bool keeps_buffers() const { return !cost_.in_host_memory(index_); }
 
-  [[nodiscard]] const planner::Offloaded* offloaded_at(int s, int microbatch) const {
+  [[nodiscard]] const Offloaded* offloaded_at(int s, int microbatch) const {
     const auto found =
-        std::ranges::find_if(offloaded_, [=](const planner::Offloaded& away) { return away.stage == s && away.microbatch == microbatch; });
+        std::ranges::find_if(offloaded_, [=](const Offloaded& away) { return away.stage == s && away.microbatch == microbatch; });
     return found == offloaded_.end() ? nullptr : &*found;
   }
 
@@ -313,7 +318,7 @@ class DevicePeak {
       const std::int64_t running = std::max(gone ? sends : 0, running_bytes(action, made) + fused_bytes(action));
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
       sent_before = sent;
-      if (planner::releases(action.kind)) has_gradients[as_index(action.stage)] = true;
+      if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
   }
 
@@ -326,7 +331,7 @@ class DevicePeak {
   [[nodiscard]] std::int64_t fused_bytes(const Action& action) const {
     if (action.further == 0) return 0;
     const auto sizes = plan_.microbatch_sizes.begin() + action.microbatch;
-    const planner::FusedGroup group{1 + action.further, samples(largest(action)), std::accumulate(sizes, sizes + action.further + 1, 0)};
+    const FusedGroup group{1 + action.further, samples(largest(action)), std::accumulate(sizes, sizes + action.further + 1, 0)};
     std::int64_t most = 0;
     for (int layer = stage(action.stage).first_layer; layer < stage(action.stage).last_layer; ++layer)
       most = std::max(most, planner::fused_bytes(cost_, index_, layer, group));
@@ -334,14 +339,14 @@ class DevicePeak {
   }
 
   [[nodiscard]] std::int64_t running_bytes(const Action& action, bool has_gradients) {
-    const planner::StageNeed& need = this->need(action.stage, largest(action));
+    const StageNeed& need = this->need(action.stage, largest(action));
     switch (action.kind) {
       case ActionKind::forward:
         return recomputes(stage(action.stage).recompute, action.microbatch) ? known(action.stage, action.microbatch).recomputed.forward
                                                                             : need.forward;
       case ActionKind::backward:
         if (recomputes(stage(action.stage).recompute, action.microbatch)) {
-          const planner::RecomputedNeed& again = known(action.stage, action.microbatch).recomputed;
+          const RecomputedNeed& again = known(action.stage, action.microbatch).recomputed;
           return has_gradients ? again.backward : again.first_backward;
         }
         if (keeps_buffers() && offloaded_at(action.stage, action.microbatch) != nullptr)
@@ -357,12 +362,12 @@ class DevicePeak {
 
   const Plan& plan_;
   const CostModel& cost_;
-  planner::DeviceRow row_;
-  planner::BoundaryMemory boundaries_;
+  DeviceRow row_;
+  BoundaryMemory boundaries_;
   int index_;
-  std::vector<planner::Offloaded> offloaded_;
-  planner::Holding held_;
-  planner::Holding fetched_;  // bytes in buffers that stay
+  std::vector<Offloaded> offloaded_;
+  Holding held_;
+  Holding fetched_;  // bytes in buffers that stay
   PeakContents contents_;
   std::vector<Known> needs_;
 };
@@ -376,29 +381,29 @@ std::int64_t PeakContents::total() const {
   return sum;
 }
 
-std::vector<PeakContents> CostModel::peak_contents(const Plan& plan) const {
-  require_countable(plan.global_batch_size());
+std::vector<PeakContents> peak_contents(const Plan& plan, const CostModel& cost) {
+  cost.require_countable(plan.global_batch_size());
   std::vector<PeakContents> contents;
-  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) contents.push_back(DevicePeak(plan, *this, d).contents());
+  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) contents.push_back(DevicePeak(plan, cost, d).contents());
   return contents;
 }
 
-std::vector<MemoryLevels> CostModel::memory_levels(const Plan& plan) const {
-  require_countable(plan.global_batch_size());
+std::vector<MemoryLevels> memory_levels(const Plan& plan, const CostModel& cost) {
+  cost.require_countable(plan.global_batch_size());
   std::vector<MemoryLevels> levels;
-  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) levels.push_back(DevicePeak(plan, *this, d).levels());
+  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) levels.push_back(DevicePeak(plan, cost, d).levels());
   return levels;
 }
 
-std::int64_t CostModel::peak_bytes(const Plan& plan, int device) const {
-  require_countable(plan.global_batch_size());
-  return DevicePeak(plan, *this, device).contents().total();
+std::int64_t peak_bytes(const Plan& plan, const CostModel& cost, int device) {
+  cost.require_countable(plan.global_batch_size());
+  return DevicePeak(plan, cost, device).contents().total();
 }
 
-std::vector<std::int64_t> CostModel::peak_bytes(const Plan& plan) const {
+std::vector<std::int64_t> peak_bytes(const Plan& plan, const CostModel& cost) {
   std::vector<std::int64_t> peaks;
-  for (const PeakContents& contents : peak_contents(plan)) peaks.push_back(contents.total());
+  for (const PeakContents& contents : peak_contents(plan, cost)) peaks.push_back(contents.total());
   return peaks;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "profiler/base/device_pool.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

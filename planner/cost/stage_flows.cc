@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "planner/senders.h"
+#include "planner/plan/senders.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
@@ -13,7 +13,7 @@ std::vector<StageFlow> chain_flows(const CostModel& cost, const std::vector<Stag
   std::vector<StageFlow> flows;
   for (std::size_t s = 1; s < stages.size(); ++s) {
     const int back = static_cast<int>(s), cut = stages[s].first_layer;
-    flows.push_back({back - 1, back, cost.boundary(cut, false), cost.boundary(cut, true), true});
+    flows.push_back({back - 1, back, cost.tensors().boundary(cut, false), cost.tensors().boundary(cut, true), true});
   }
   return flows;
 }
@@ -38,7 +38,7 @@ std::vector<StageFlow> stage_flows(const CostModel& cost, const std::vector<Stag
   const std::vector<int> stage_of = stages_of_layers(stages);
   std::map<std::pair<int, int>, StageFlow> flows;  // by back and front stage
   std::vector<bool> gradient(stages.size());       // the stage returns a gradient for the tensor
-  for (const ProfileTensor& tensor : cost.tensors()) {
+  for (const ProfileTensor& tensor : cost.tensors().all()) {
     const int maker = stage_of[as_index(tensor.maker)];
     const std::vector<StageReader> readers = stage_readers(maker, tensor.readers, tensor.several, stage_of);
     const std::vector<int> from = senders(maker, readers);

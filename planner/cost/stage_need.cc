@@ -34,13 +34,13 @@ class StageLayers {
     StageNeed need;
     add_whole(need);
     if (!split) return need;
-    need.held = cost_.held_bytes(device_, first_, last_, samples_);
-    if (cost_.split_memory_measured(device_)) {
+    need.held = cost_.memory().held_bytes(device_, first_, last_, samples_);
+    if (cost_.memory().split_memory_measured(device_)) {
       need.input = most_of_input_gradients(need.held) - need.held;
       need.weight = most_of_weight_gradients(need.held, false) - need.held;
       need.first_weight = most_of_weight_gradients(need.held, true) - need.held;
     } else {
-      need.input = need.weight = cost_.workspace_bytes(device_, first_, last_, samples_);
+      need.input = need.weight = cost_.memory().workspace_bytes(device_, first_, last_, samples_);
       need.first_weight = need.weight + cost_.parameters_bytes(first_, last_);
     }
     // One of the gradients waits for the other, in a sum of its own. The first ones count the waiting one, or the sum, already.
@@ -52,7 +52,9 @@ class StageLayers {
   }
 
  private:
-  [[nodiscard]] std::int64_t saved(int first, int last) const { return cost_.saved_activation_bytes(device_, first, last, samples_); }
+  [[nodiscard]] std::int64_t saved(int first, int last) const {
+    return cost_.memory().saved_activation_bytes(device_, first, last, samples_);
+  }
   [[nodiscard]] std::int64_t gradient_behind(int layer) const {
     return layer + 1 < last_ ? cost_.boundary_bytes(layer + 1, samples_, true) : 0;
   }
@@ -66,7 +68,7 @@ class StageLayers {
   void add_whole(StageNeed& need) const {
     std::int64_t kept = 0, forward = 0, backward = 0, first_backward = 0;
     for (int layer = first_; layer < last_; ++layer) {
-      const std::int64_t workspace = cost_.workspace_bytes(device_, layer, layer + 1, samples_);
+      const std::int64_t workspace = cost_.memory().workspace_bytes(device_, layer, layer + 1, samples_);
       kept += saved(layer, layer + 1);
       forward = std::max(forward, kept + workspace);
       const std::int64_t before = kept - dropped(layer) + gradient_behind(layer);
@@ -75,7 +77,7 @@ class StageLayers {
       backward = std::max(backward, before + running);
       need.unfreed_backward = std::max(need.unfreed_backward, gradient_behind(layer) + running);
       const std::int64_t gradients = cost_.parameters_bytes(layer + 1, last_) + tied.sums;
-      const std::int64_t making = gradients + cost_.first_backward_bytes(device_, layer, samples_);
+      const std::int64_t making = gradients + cost_.memory().first_backward_bytes(device_, layer, samples_);
       first_backward = std::max(first_backward, before + making);
       need.unfreed_first_backward = std::max(need.unfreed_first_backward, gradient_behind(layer) + making);
     }
@@ -90,7 +92,7 @@ class StageLayers {
   [[nodiscard]] std::int64_t most_of_input_gradients(std::int64_t held) const {
     std::int64_t kept = saved(first_, last_), behind = 0, output = 0, most = held;
     for (int layer = last_; layer-- > first_;) {
-      const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
+      const SplitMemory memory = cost_.memory().split_memory(device_, layer, samples_);
       const std::int64_t freed = dropped(layer) > 0 ? dropped(layer) - output : 0;
       most = std::max(most, kept - freed + behind + gradient_behind(layer) + memory.input_workspace_bytes);
       kept -= saved(layer, layer + 1);
@@ -105,7 +107,7 @@ class StageLayers {
   [[nodiscard]] std::int64_t most_of_weight_gradients(std::int64_t held, bool first) const {
     std::int64_t more = 0, running = 0;
     for (int layer = first_; layer < last_; ++layer) {
-      const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
+      const SplitMemory memory = cost_.memory().split_memory(device_, layer, samples_);
       const std::int64_t gradients = first ? cost_.parameters_bytes(layer, layer + 1) - unsplit_bytes(cost_, layer) : 0;
       // The stage's own input counts where it came from until all weight gradients have run.
       const std::int64_t freed = held_by(layer, memory) - (layer == first_ ? memory.held_input_bytes : 0);
@@ -129,7 +131,7 @@ class RecomputedLayers {
       : cost_(cost), device_(device), stage_(stage), samples_(samples) {
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
       again_.push_back(recomputes_layer(stage.recompute, layer));
-      saved_.push_back(cost.saved_activation_bytes(device, layer, layer + 1, samples));
+      saved_.push_back(cost.memory().saved_activation_bytes(device, layer, layer + 1, samples));
     }
   }
 
@@ -159,8 +161,9 @@ class RecomputedLayers {
   void add_forward(RecomputedNeed& need) const {
     for (int layer = stage_.first_layer; layer < stage_.last_layer; ++layer) {
       need.kept += input_of_piece(layer) + (again(layer) ? 0 : saved(layer));
-      const std::int64_t made = again(layer) ? cost_.bare_forward_bytes(device_, layer, samples_) + (behind_piece(layer) ? input(layer) : 0)
-                                             : cost_.workspace_bytes(device_, layer, layer + 1, samples_);
+      const std::int64_t made = again(layer)
+                                    ? cost_.memory().bare_forward_bytes(device_, layer, samples_) + (behind_piece(layer) ? input(layer) : 0)
+                                    : cost_.memory().workspace_bytes(device_, layer, layer + 1, samples_);
       need.forward = std::max(need.forward, need.kept + made);
     }
   }
@@ -192,8 +195,8 @@ class RecomputedLayers {
     const std::int64_t of_output = layer + 1 < stage_.last_layer ? cost_.boundary_bytes(layer + 1, samples_, true) : 0;
     const std::int64_t before = now - dropped_output(cost_, device_, layer, samples_) + of_output + tied.sums;
     const std::int64_t made = cost_.parameters_bytes(layer + 1, stage_.last_layer);
-    need.backward = std::max(need.backward, before + cost_.workspace_bytes(device_, layer, layer + 1, samples_) + tied.waiting);
-    need.first_backward = std::max(need.first_backward, before + made + cost_.first_backward_bytes(device_, layer, samples_));
+    need.backward = std::max(need.backward, before + cost_.memory().workspace_bytes(device_, layer, layer + 1, samples_) + tied.waiting);
+    need.first_backward = std::max(need.first_backward, before + made + cost_.memory().first_backward_bytes(device_, layer, samples_));
   }
 
   const CostModel& cost_;
@@ -211,12 +214,25 @@ RecomputedNeed recomputed_need(const CostModel& cost, int device, const Stage& s
 }
 
 std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {
-  if (layer + 1 == cost.layers() || cost.keeps_output(device, layer)) return 0;
-  return std::min(cost.made_bytes(layer, samples), cost.saved_activation_bytes(device, layer, layer + 1, samples));
+  if (layer + 1 == cost.layers() || cost.memory().keeps_output(device, layer)) return 0;
+  return std::min(cost.tensors().made_bytes(layer, samples), cost.memory().saved_activation_bytes(device, layer, layer + 1, samples));
+}
+
+std::int64_t kept_bytes(const CostModel& cost, int device, const Stage& stage, int samples) {
+  if (stage.recompute.mode == Recompute::Mode::all) return 0;
+  std::int64_t bytes = 0;
+  bool before = false;
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const bool again = recomputes_layer(stage.recompute, layer);
+    if (!again) bytes += cost.memory().saved_activation_bytes(device, layer, layer + 1, samples);
+    if (before && !again) bytes += cost.boundary_bytes(layer, samples, false);  // what a kept layer made is among what it saves
+    before = again;
+  }
+  return bytes;
 }
 
 std::int64_t offloaded_bytes(const CostModel& cost, int device, const Stage& stage, int samples) {
-  return cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples) -
+  return cost.memory().saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples) -
          dropped_output(cost, device, stage.last_layer - 1, samples);
 }
 
@@ -233,13 +249,14 @@ std::int64_t fused_bytes(const CostModel& cost, int device, int layer, const Fus
   const std::int64_t parameters = cost.parameters_bytes(layer, layer + 1);
   const int size = group.largest_samples, further = group.microbatches - 1;
   if (parameters == 0) return 0;
-  if (!cost.split_memory_measured(device))
-    return group.microbatches * std::min(cost.held_bytes(device, layer, layer + 1, size), parameters) +
-           further * cost.workspace_bytes(device, layer, layer + 1, size);
-  const SplitMemory one = cost.split_memory(device, layer, size);
+  if (!cost.memory().split_memory_measured(device))
+    return group.microbatches * std::min(cost.memory().held_bytes(device, layer, layer + 1, size), parameters) +
+           further * cost.memory().workspace_bytes(device, layer, layer + 1, size);
+  const SplitMemory one = cost.memory().split_memory(device, layer, size);
   if (one.fused_share < 0) return group.microbatches * std::min(one.held_bytes, parameters) + further * one.weight_workspace_bytes;
   if (one.fused_bytes == 0) return 0;
-  const std::int64_t workspace = cost.split_memory(device, layer, group.samples).weight_workspace_bytes - one.weight_workspace_bytes;
+  const std::int64_t workspace =
+      cost.memory().split_memory(device, layer, group.samples).weight_workspace_bytes - one.weight_workspace_bytes;
   return group.microbatches * std::min(one.fused_bytes, parameters) + std::max<std::int64_t>(0, workspace);
 }
 

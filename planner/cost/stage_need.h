@@ -54,6 +54,10 @@ struct RecomputedNeed {
 /// Returns the bytes of a layer's output that is free as soon as the next layers are done with it; 0 if the layer's own backward needs it.
 [[nodiscard]] std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples);
 
+/// Returns the bytes kept from forward to backward of one micro-batch by a stage with its recomputation: what the layers that are not
+/// recomputed save, their outputs included, and the inputs of those after recomputed layers. The stage's own input is not counted.
+[[nodiscard]] std::int64_t kept_bytes(const CostModel& cost, int device, const Stage& stage, int samples);
+
 /// Returns the bytes that a stage's layers save for one micro-batch's backward, its own input not counted. These bytes are copied where
 /// they lie in host memory between forward and backward.
 [[nodiscard]] std::int64_t offloaded_bytes(const CostModel& cost, int device, const Stage& stage, int samples);

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "planner/threads.h"
+#include "planner/plan/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"

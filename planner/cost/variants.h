@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
-#include "profiler/trace/profile.h"
+#include "planner/plan/plan.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

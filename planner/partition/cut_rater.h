@@ -52,8 +52,6 @@ class CutRater {
     int device = -1;
   };
   [[nodiscard]] Excess smallest_excess(const Windows& allowed);
-  /// True if a plan is known to fit.
-  [[nodiscard]] bool any_fits() const { return any_fits_; }
 
  private:
   [[nodiscard]] const RatedCuts& simulated(const std::vector<int>& cuts);

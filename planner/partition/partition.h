@@ -8,7 +8,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/partition/known_rates.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace mptune::planner {
 

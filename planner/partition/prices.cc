@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/cost/replica_costs.h"
 #include "planner/partition/table_memory.h"
 #include "profiler/base/index.h"
 
@@ -63,7 +64,7 @@ Prices::Slot Prices::make_slot(const Operation& operation, bool output) {
     std::vector<int> replicas;
     for (const int replica : problem_.stages[as_index(slot.stage)]) replicas.push_back(devices_[as_index(replica)]);
     const int number = static_cast<int>(replicas.size());
-    const bool alone = cost_.summing_replicas(replicas).size() == 1;
+    const bool alone = summing_replicas(cost_, replicas).size() == 1;
     slot.layers = sums(alone ? Kind::reduce_alone : Kind::reduce, device, number, replicas);
   } else {
     slot.layers = sums(kind_of(operation.kind), device, problem_.microbatch_sizes[as_index(operation.microbatch)]);
@@ -133,9 +134,9 @@ std::int64_t Prices::layer_ns(Kind kind, int device, int layer, int number, cons
     case Kind::optimizer:
       return to_ns(cost_.optimizer_seconds(device, layer));
     case Kind::reduce:
-      return to_ns(cost_.reduce_seconds(device, layer, number, number) + cost_.replica_copies_seconds(replicas, layer));
+      return to_ns(reduce_seconds(cost_, device, layer, number, number) + replica_copies_seconds(cost_, replicas, layer));
     case Kind::reduce_alone:
-      return to_ns(cost_.reduce_seconds(device, layer, number, 1) + cost_.replica_copies_seconds(replicas, layer));
+      return to_ns(reduce_seconds(cost_, device, layer, number, 1) + replica_copies_seconds(cost_, replicas, layer));
   }
   return 0;
 }

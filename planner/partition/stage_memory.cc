@@ -44,8 +44,8 @@ StageMemory::Sums StageMemory::sums(int stage) const {
   Sums sums{{0}, {0}, {0}, {}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
     sums.buffers.push_back(sums.buffers.back() + profile.layers[as_index(layer)].buffers_bytes);
-    sums.saved.push_back(sums.saved.back() + cost_.saved_activation_bytes(device, layer, layer + 1, samples));
-    const bool dropped = layer + 1 < cost_.layers() && !cost_.keeps_output(device, layer);
+    sums.saved.push_back(sums.saved.back() + cost_.memory().saved_activation_bytes(device, layer, layer + 1, samples));
+    const bool dropped = layer + 1 < cost_.layers() && !cost_.memory().keeps_output(device, layer);
     sums.dropped.push_back(dropped ? cost_.boundary_bytes(layer + 1, samples, false) : 0);
     sums.layer.push_back(std::max<std::int64_t>(0, sums.saved.back() - sums.saved[as_index(layer)] - sums.dropped.back()));
   }

@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "planner/field.h"
 #include "planner/partition/gap.h"
+#include "planner/plan/field.h"
 #include "planner/published/aceso_stages.h"
 #include "planner/published/chain_sweep.h"
 #include "planner/simulate/operations.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "profiler/formats/operator_row.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/formats/operator_row.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

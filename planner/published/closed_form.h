@@ -5,7 +5,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/partition/partition.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace mptune::planner {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "profiler/formats/placement_graph.h"
+#include "profiler/trace/formats/placement_graph.h"
 
 namespace mptune::planner {
 

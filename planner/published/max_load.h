@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "profiler/formats/placement_graph.h"
+#include "profiler/trace/formats/placement_graph.h"
 
 namespace mptune::planner {
 

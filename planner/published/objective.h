@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/published/max_load.h"
 
 namespace mptune::planner {

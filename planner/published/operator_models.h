@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "profiler/formats/operator_row.h"
+#include "profiler/trace/formats/operator_row.h"
 
 namespace mptune::planner {
 

@@ -44,7 +44,7 @@ void add_layers(const CostModel& cost, int device, int samples, profiler::Placem
     node.name = described.name;
     node.colocated = together;
     node.device_ns = to_ns(times.forward_s);
-    node.bytes = std::llround(state) + described.buffers_bytes + cost.saved_activation_bytes(device, layer, layer + 1, samples);
+    node.bytes = std::llround(state) + described.buffers_bytes + cost.memory().saved_activation_bytes(device, layer, layer + 1, samples);
     graph.nodes.push_back(node);
     node.name += " backward";
     node.device_ns = to_ns(times.backward_s);

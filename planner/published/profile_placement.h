@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "profiler/formats/placement_graph.h"
+#include "profiler/trace/formats/placement_graph.h"
 
 namespace mptune::planner {
 

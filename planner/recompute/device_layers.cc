@@ -23,14 +23,14 @@ void DeviceLayers::add(const Plan& plan, int stage, int device, const CostModel&
   const std::int64_t gradients = cost.parameters_bytes(first_layer, last_layer);
   for (int layer = first_layer; layer < last_layer; ++layer) {
     const bool first = layer == first_layer;
-    const std::int64_t saved = cost.saved_activation_bytes(index, layer, layer + 1, samples);
+    const std::int64_t saved = cost.memory().saved_activation_bytes(index, layer, layer + 1, samples);
     const std::int64_t input = cost.boundary_bytes(layer, samples, false);
     choices_.push_back(
         {stage, layer, std::llround(cost.layer(index, layer, samples).forward_s * 1e9), flights * saved, flights * input, first});
     // Later backwards find all gradients there; while the first backward makes them, fewer are there.
     const std::int64_t missing = gradients - cost.parameters_bytes(layer + 1, last_layer);
-    const std::int64_t workspace =
-        std::max(cost.workspace_bytes(index, layer, layer + 1, samples), cost.first_backward_bytes(index, layer, samples) - missing);
+    const std::int64_t workspace = std::max(cost.memory().workspace_bytes(index, layer, layer + 1, samples),
+                                            cost.memory().first_backward_bytes(index, layer, samples) - missing);
     const std::int64_t of_output = layer + 1 < last_layer ? cost.boundary_bytes(layer + 1, samples, true) : 0;
     needs_.push_back({saved, workspace + of_output - dropped_output(cost, index, layer, samples), input, first});
   }

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/recompute/least_kept.h"
 #include "planner/recompute/least_set.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/recompute/device_layers.h"
 
 namespace mptune::planner {

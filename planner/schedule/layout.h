@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/schedule/costs.h"
 #include "profiler/base/index.h"
 

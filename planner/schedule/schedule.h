@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/schedule/costs.h"
 
 namespace mptune::planner {

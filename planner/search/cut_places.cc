@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "planner/field.h"
-#include "planner/plan.h"
+#include "planner/plan/field.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 

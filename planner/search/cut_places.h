@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

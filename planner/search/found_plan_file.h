@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
-#include "planner/plan_file.h"
-#include "planner/search/search.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/search/search_result.h"
 
 namespace mptune::planner {
 

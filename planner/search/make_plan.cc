@@ -1,16 +1,15 @@
+#include "planner/search/make_plan.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
-#include <set>
 
-#include "planner/field.h"
+#include "planner/plan/field.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/cut_places.h"
-#include "planner/search/plan_checks.h"
-#include "planner/search/search.h"
-#include "planner/threads.h"
+#include "planner/search/space/plan_checks.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -134,55 +133,6 @@ void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan)
   plan.devices.assign(options.devices.begin(), options.devices.begin() + used);
 }
 
-std::string sizes_in_words(const std::vector<int>& sizes) {
-  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-  std::string text = std::to_string(sizes.size()) + (sizes.size() == 1 ? " micro-batch of " : " micro-batches of ");
-  if (*least != *most) text += std::to_string(*least) + " to ";
-  return text + std::to_string(*most);
-}
-
-// Returns `word` and the stages for which `has` is true: ", recomputing stages 0,2".
-template <class Has>
-std::string stages_in_words(const Plan& plan, const std::string& word, const Has& has) {
-  std::string stages;
-  int count = 0;
-  for (int s = 0; s < plan.num_stages(); ++s) {
-    if (!has(plan.stages[as_index(s)])) continue;
-    stages += (count++ == 0 ? "" : ",");
-    stages += std::to_string(s);
-  }
-  if (count == 0) return "";
-  if (count == plan.num_stages()) return ", " + word;
-  return ", " + word + (count == 1 ? " stage " : " stages ") + stages;
-}
-
-std::string memory_in_words(const Plan& plan) {
-  const auto recomputes = [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; };
-  const auto offloads = [](const Stage& stage) { return stage.offload; };
-  return stages_in_words(plan, "recomputing", recomputes) + stages_in_words(plan, "offloading", offloads);
-}
-
-bool allows_channels_last(const SearchSpace& space) {
-  const auto is = [](const ExecutionVariant& options) { return options.memory_format == MemoryFormat::channels_last; };
-  return !space.exact && std::ranges::any_of(space.variants, is);
-}
-
-// Returns ", weight gradients of micro-batches 0-1, 2-3 fused"; three groups at most.
-std::string fused_in_words(const Plan& plan) {
-  std::set<std::pair<int, int>> groups;
-  for (const std::vector<Action>& row : plan.actions)
-    for (const Action& action : row)
-      if (action.further > 0) groups.emplace(action.microbatch, action.last_microbatch());
-  if (groups.empty()) return "";
-  std::string text;
-  int shown = 0;
-  for (const auto& [first, last] : groups) {
-    text += (shown == 0 ? "" : ", ") + (shown == 3 ? "..." : std::to_string(first) + "-" + std::to_string(last));
-    if (++shown > 3) break;
-  }
-  return ", weight gradients of micro-batches " + text + " fused";
-}
-
 // Reads "none", "all" or "0,2".
 std::vector<int> stages_named(planner::Field field, const std::string& text, int stages) {
   std::vector<int> named;
@@ -208,31 +158,6 @@ std::vector<int> stages_named(planner::Field field, const std::string& text, int
   std::sort(named.begin(), named.end());
   named.erase(std::unique(named.begin(), named.end()), named.end());
   return named;
-}
-
-std::string options_in_words(const Plan& plan) {
-  const ExecutionOptions& options = plan.options;
-  const std::string format = options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
-  const std::string threads = planner::threads_in_words(plan);
-  const std::string precision = options.precision == Precision::float32 ? "" : std::string(", ") + name_of(options.precision);
-  return precision + format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
-}
-
-/// Runs the whole batch at once where the model takes it, else in as few micro-batches as it takes.
-PlanOptions one_stage(PlanOptions options, int fewest) {
-  options.schedule = fewest > 1 ? kDefaultSchedule : "naive";
-  options.stages = 1;
-  options.microbatches = fewest;
-  return options;
-}
-
-PlanOptions options_of(const SearchSpace& space, int layers, Precision precision) {
-  PlanOptions options;
-  options.devices = space.devices;
-  options.batch = space.batch;
-  options.layers = layers;
-  options.precision = precision;
-  return options;
 }
 
 }  // namespace
@@ -284,67 +209,6 @@ void check_replicas(const std::vector<int>& replicas, int devices) {
       std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0}) != devices)
     throw planner::FieldError(planner::Field::replicas, "the replicas do not add up to the " + std::to_string(devices) + " devices",
                               "give positive counts that use every device once");
-}
-
-std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers, Precision precision) {
-  std::vector<NamedPlan> plans;
-  const int devices = static_cast<int>(space.devices.size());
-  const auto [fewest, most] = allowed_counts(space.samples, space.batch);
-  PlanOptions one = one_stage(options_of(space, layers, precision), fewest);
-  plans.push_back({kSingleDeviceBaseline, make_plan(one)});
-  if (!space.whole_machine.empty()) {
-    one.devices = {space.whole_machine.front()};
-    plans.push_back({kAllCoresBaseline, make_plan(one)});
-    if (allows_channels_last(space)) {
-      plans.push_back({kAllCoresChannelsLastBaseline, plans.back().plan});
-      plans.back().plan.options.memory_format = MemoryFormat::channels_last;
-    }
-  }
-  if (devices < 2) return plans;
-  if (devices <= layers) {
-    PlanOptions pipeline = options_of(space, layers, precision);
-    pipeline.schedule = "naive";
-    if (fewest == 1) plans.push_back({kNaiveBaseline, make_plan(pipeline)});
-    pipeline.schedule = kDefaultSchedule;
-    pipeline.microbatches = std::clamp(std::min(4 * devices, space.batch), fewest, most);
-    const bool several = !space.keep_numerics || space.microbatch_counts != std::vector{1};
-    if (several) plans.push_back({kPipelineBaseline, make_plan(pipeline)});
-  }
-  const int shared = (fewest + devices - 1) / devices * devices;  // micro-batches that all devices share evenly
-  if (shared <= most && !space.no_replicas) {
-    PlanOptions parallel = options_of(space, layers, precision);
-    parallel.replicas = {devices};
-    parallel.microbatches = shared;
-    plans.push_back({kDataParallelBaseline, make_plan(parallel)});
-  }
-  return plans;
-}
-
-std::string describe(const Plan& plan) {
-  const int microbatches = plan.num_microbatches();
-  if (plan.num_stages() > 1) {
-    std::string replicas;
-    std::set<int> devices;
-    for (const Stage& stage : plan.stages) {
-      devices.insert(stage.devices.begin(), stage.devices.end());
-      replicas += (replicas.empty() ? "" : ",");
-      replicas += std::to_string(stage.devices.size());
-    }
-    std::string text = "pipeline of " + std::to_string(plan.num_stages()) + " stages";
-    if (std::ssize(devices) < plan.num_stages())
-      text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
-    text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
-    if (plan.options.idle_devices_help) text += ", idle devices help";
-    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + memory_in_words(plan) + options_in_words(plan) +
-           fused_in_words(plan);
-  }
-  const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
-  std::string text = "one device";
-  if (replicas > 1) text = "data parallel over " + std::to_string(replicas) + " devices";
-  const int cores = planner::default_threads(plan.devices.front());
-  if (replicas == 1 && cores > 1) text += " of " + std::to_string(cores) + " cores";
-  if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
-  return text + memory_in_words(plan) + options_in_words(plan) + fused_in_words(plan);
 }
 
 }  // namespace mptune

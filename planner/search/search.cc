@@ -1,4 +1,5 @@
 #include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,29 +7,24 @@
 #include <limits>
 
 #include "planner/cost/variants.h"
-#include "planner/field.h"
-#include "planner/helping.h"
-#include "planner/offload.h"
-#include "planner/parallelism.h"
-#include "planner/search/fuse_weights.h"
-#include "planner/search/graph_search.h"
-#include "planner/search/joint_search.h"
-#include "planner/search/offload_stages.h"
-#include "planner/search/plan_checks.h"
-#include "planner/search/rejected_classes.h"
-#include "planner/search/space_memory.h"
+#include "planner/plan/field.h"
+#include "planner/plan/helping.h"
+#include "planner/plan/offload.h"
+#include "planner/plan/parallelism.h"
+#include "planner/search/finish/fuse_weights.h"
+#include "planner/search/finish/offload_stages.h"
+#include "planner/search/graph/graph_search.h"
+#include "planner/search/joint/joint_search.h"
+#include "planner/search/joint/rejected_classes.h"
+#include "planner/search/search_budget.h"
+#include "planner/search/space/plan_checks.h"
+#include "planner/search/space/space_memory.h"
 #include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
 
-constexpr int kMostFused = 4;                       // number of plans whose weight gradients are fused
-constexpr std::int64_t kFusedWorkDivisor = 16;      // each plan gets 1 / this of the work that is left
-constexpr std::int64_t kLeastFused = 64;            // number of group sizes that are simulated for each plan in any case
-constexpr int kMostOffloaded = 4;                   // number of plans whose recomputing stages offload instead
-constexpr double kLeastOffloadGain = 0.02;          // smaller gains are less than the error in predictions of copies beside computing
-constexpr std::int64_t kHalfMemoryWorkDivisor = 8;  // the search within half the memory gets 1 / this of the work that is left
-constexpr std::int64_t kSlowerKindWorkDivisor = 8;  // the slower kind gets 1 / this of the work that is left
+using planner::SearchBudget;
 
 void check(const SearchSpace& space, const CostModel& cost) {
   if (space.devices.empty()) throw planner::FieldError(planner::Field::devices, "no devices to search for", "name at least one");
@@ -71,7 +67,7 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
   SearchSpace rest = rest_of(space, evaluator);
-  rest.most_actions /= kHalfMemoryWorkDivisor;
+  rest.most_actions /= SearchBudget::kHalfMemoryWorkDivisor;
   planner::JointSearch within(rest, cost, capped(planner::caps_of(space), half), 1, rated);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
@@ -89,7 +85,7 @@ void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::E
                                           ? planner::Parallelism::pipeline
                                           : planner::Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
-  rest.most_actions /= kSlowerKindWorkDivisor;
+  rest.most_actions /= SearchBudget::kSlowerKindWorkDivisor;
   planner::JointSearch within(rest, cost, planner::caps_of(space), 1, rated);
   within.only_replicated(slower == planner::Parallelism::hybrid);
   within.pipelines();
@@ -120,11 +116,11 @@ void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluat
   std::vector<Candidate> faster;
   int tried = 0;
   for (const Candidate& candidate : result.ranked) {
-    if (tried == kMostFused || evaluator.stopped()) break;
+    if (tried == SearchBudget::kMostFused || evaluator.stopped()) break;
     if (candidate.plan.num_stages() < 2 || !planner::splits_backward(candidate.plan)) continue;
     ++tried;
     const std::int64_t actions = std::int64_t{2} * candidate.plan.num_stages() * candidate.plan.num_microbatches();
-    const std::int64_t most = std::max<std::int64_t>(kLeastFused, evaluator.work_left() / (kFusedWorkDivisor * actions));
+    const std::int64_t most = std::max(SearchBudget::kLeastFused, evaluator.work_left() / (SearchBudget::kFusedWorkDivisor * actions));
     planner::FusedSearch found = planner::fuse_weights(candidate, planner::caps_of(space, candidate.plan), cost, most);
     evaluator.worked(found.simulated * actions, 0);
     result.simulated += found.simulated;
@@ -144,7 +140,7 @@ std::vector<Candidate> offloading_instead(const SearchSpace& space, const CostMo
   std::vector<Candidate> faster;
   int tried = 0;
   for (const Candidate& candidate : result.ranked) {
-    if (tried == kMostOffloaded || evaluator.stopped()) break;
+    if (tried == SearchBudget::kMostOffloaded || evaluator.stopped()) break;
     const auto recomputes = [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; };
     if (std::ranges::none_of(candidate.plan.stages, recomputes)) continue;
     ++tried;
@@ -161,7 +157,8 @@ void add_offloading(const SearchSpace& space, const CostModel& cost, planner::Ev
   if (!planner::may_offload(space)) return;
   std::vector<Candidate> added = offloading_instead(space, cost, evaluator, result);
   std::ranges::copy(evaluator.offloading(), std::back_inserter(added));
-  const double longest_s = result.ranked.empty() ? space.longest_s : (1 - kLeastOffloadGain) * result.ranked.front().prediction.step_s;
+  const double longest_s =
+      result.ranked.empty() ? space.longest_s : (1 - SearchBudget::kLeastOffloadGain) * result.ranked.front().prediction.step_s;
   for (Candidate& candidate : added) {
     if (candidate.prediction.step_s > longest_s) continue;
     const auto same = [&](const Candidate& known) { return known.plan == candidate.plan; };

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "planner/search/search.h"
+#include "planner/search/search_budget.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -15,17 +17,6 @@ namespace mptune::planner {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-// Parts of the work and of the time: until all divisions were looked at, until the most promising one was searched, and until the others
-// were. What is left is for the best one, if that turned out to be another division.
-constexpr double kLooked = 0.25;
-constexpr double kFirstSearched = 0.65;
-constexpr double kOthersSearched = 0.8;
-constexpr double kShareOfOthers = 0.25;  // part that each of the others gets of what is left for them
-// Where devices differ, listing families takes as long as searching them. This many are listed in the first look at all divisions, and as
-// many in the searches that follow, of which there are about kOthers.
-constexpr std::size_t kFamilies = 100'000;
-constexpr std::size_t kOthers = 16;
-constexpr int kLeastFamilies = 200;
 
 // A division in an execution variant.
 struct Part {
@@ -66,7 +57,7 @@ class DivisionSearch {
   std::vector<SearchResult> run() {
     look();
     std::ranges::stable_sort(parts_, {}, &Part::best_s);
-    search(parts_.front(), kFirstSearched);
+    search(parts_.front(), SearchBudget::kFirstDivisionSearched);
     for (std::size_t p = 1; p < parts_.size(); ++p) search_faster(parts_[p], static_cast<int>(p));
     const auto best = std::ranges::min_element(parts_, {}, &Part::best_s);
     if (best != parts_.begin()) search(*best, 1);
@@ -96,17 +87,19 @@ class DivisionSearch {
   }
 
   [[nodiscard]] int share_of_families(std::size_t parts) const {
-    return std::min(space_.most_families, std::max(kLeastFamilies, static_cast<int>(kFamilies / parts)));
+    return std::min(space_.most_families,
+                    std::max(SearchBudget::kLeastDivisionFamilies, static_cast<int>(SearchBudget::kDivisionFamilies / parts)));
   }
 
   void look() {
-    least_actions_ = std::llround(kLooked * static_cast<double>(space_.most_actions) / static_cast<double>(parts_.size()));
+    least_actions_ =
+        std::llround(SearchBudget::kDivisionsLooked * static_cast<double>(space_.most_actions) / static_cast<double>(parts_.size()));
     std::exception_ptr first_error;
     std::vector<Part> possible;
     double looked = 0;
     for (Part& part : parts_) {
       SearchSpace space = part.space;
-      bound(kLooked * ++looked / static_cast<double>(parts_.size()), space);
+      bound(SearchBudget::kDivisionsLooked * ++looked / static_cast<double>(parts_.size()), space);
       space.most_families = share_of_families(parts_.size());
       space.keep = 1;
       space.look_beyond = false;
@@ -133,10 +126,12 @@ class DivisionSearch {
     const bool no_better = part.result.complete || (!part.result.ranked.empty() && part.result.lower_bound_s >= best_s_);
     if (no_better) return reject_rest(part.result);
     SearchSpace space = part.space;
-    space.most_families = share_of_families(std::min(parts_.size(), kOthers));
-    bound(kOthersSearched - (kOthersSearched - kFirstSearched) * std::pow(1 - kShareOfOthers, before), space);
+    space.most_families = share_of_families(std::min(parts_.size(), SearchBudget::kOtherDivisions));
+    bound(SearchBudget::kOtherDivisionsSearched - (SearchBudget::kOtherDivisionsSearched - SearchBudget::kFirstDivisionSearched) *
+                                                      std::pow(1 - SearchBudget::kShareOfOthers, before),
+          space);
     if (space.most_actions <= least_actions_) return;
-    if (parts_.size() > kOthers) {
+    if (parts_.size() > SearchBudget::kOtherDivisions) {
       // With few divisions each is searched as it would be alone: what is tried of `list` and of helping devices depends on the plans seen.
       space.keep = 1;
       space.longest_s = pipeline_s_;

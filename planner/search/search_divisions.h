@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 
 namespace mptune::planner {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "planner/cost/variants.h"
-#include "planner/parallelism.h"
+#include "planner/plan/parallelism.h"
 #include "planner/search/cut_places.h"
-#include "planner/search/ranking.h"
+#include "planner/search/joint/ranking.h"
 #include "planner/search/search.h"
 #include "planner/search/search_divisions.h"
 #include "profiler/base/device_spec.h"

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "planner/cost/all_reduce.h"
+#include "planner/cost/replica_costs.h"
 #include "planner/cost/stage_need.h"
-#include "planner/helping.h"
-#include "planner/offload.h"
+#include "planner/plan/helping.h"
+#include "planner/plan/offload.h"
 #include "planner/simulate/stage_prices.h"
 #include "profiler/base/index.h"
 
@@ -282,7 +283,7 @@ class Lister {
     const bool to_host = host == HostCopy::to_host;
     const int index = devices_[as_index(device)];
     int& lane = rows_[as_index(device)].lanes[to_host ? 0 : 1];
-    if (lane < 0) lane = cost_.makes_host_copies(index, to_host) ? device : result_.lanes++;
+    if (lane < 0) lane = cost_.copies().makes_host_copies(index, to_host) ? device : result_.lanes++;
     Operation copy;
     copy.kind = EventKind::copy;
     copy.host = host;
@@ -292,8 +293,8 @@ class Lister {
     copy.microbatch = of.microbatch;
     copy.input = input;
     copy.bytes = offloaded_bytes(cost_, index, stage(of.stage), plan_.microbatch_sizes[as_index(of.microbatch)]);
-    copy.alone_ns = to_ns(cost_.host_copy_seconds(index, to_host, copy.bytes));
-    rows_[as_index(device)].delay_ns += to_ns(cost_.host_copy_delay_seconds(index, to_host, copy.bytes));
+    copy.alone_ns = to_ns(cost_.copies().host_seconds(index, to_host, copy.bytes));
+    rows_[as_index(device)].delay_ns += to_ns(cost_.copies().host_delay_seconds(index, to_host, copy.bytes));
     return add(copy);
   }
 
@@ -364,10 +365,10 @@ class Lister {
   }
 
   int lane_of_copies(int source, int destination) {
-    if (cost_.sender_copies(devices_[as_index(source)], devices_[as_index(destination)])) return source;
+    if (cost_.copies().sender_copies(devices_[as_index(source)], devices_[as_index(destination)])) return source;
     int& lane = known_lane(source, destination);
     if (lane >= 0) return lane;
-    const int medium = cost_.medium(devices_[as_index(source)], devices_[as_index(destination)]);
+    const int medium = cost_.copies().medium(devices_[as_index(source)], devices_[as_index(destination)]);
     if (medium < 0) return lane = result_.lanes++;
     const auto found = media_.find(medium);
     result_.queues |= found != media_.end();
@@ -381,12 +382,12 @@ class Lister {
     if (!groups_.empty()) return list_all_reduce(s);
     const std::vector<int> of_profile = replicas_in_profile(s);
     const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
-    const std::int64_t messages = to_ns(cost_.replica_messages_seconds(of_profile, bytes));
-    const std::vector<int> summing = cost_.summing_replicas(of_profile);
+    const std::int64_t messages = to_ns(replica_messages_seconds(cost_, of_profile, bytes));
+    const std::vector<int> summing = summing_replicas(cost_, of_profile);
     for (const int r : summing) {
       const auto seconds = [&](int layer) {
-        return cost_.reduce_seconds(of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size())) +
-               cost_.replica_copies_seconds(of_profile, layer);
+        return reduce_seconds(cost_, of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size())) +
+               replica_copies_seconds(cost_, of_profile, layer);
       };
       add_end(EventKind::reduce, Phase::reduce, s, devices[as_index(r)], messages + sum_of_layers(s, seconds));
     }
@@ -406,7 +407,7 @@ class Lister {
   }
 
   void list_updates(int s) {
-    for (const int r : cost_.updating_replicas(replicas_in_profile(s))) {
+    for (const int r : updating_replicas(cost_, replicas_in_profile(s))) {
       const int device = stage(s).devices[as_index(r)];
       add_end(EventKind::optimizer, Phase::optimizer, s, device,
               sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));

@@ -5,8 +5,8 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/stage_flows.h"
-#include "planner/plan.h"
-#include "profiler/trace/trace.h"
+#include "planner/plan/plan.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune::planner {
 
@@ -17,7 +17,7 @@ enum class Phase : std::uint8_t {
   optimizer,  ///< when all actions and its stage's reductions have ended
 };
 
-/// Copies of offloaded activations (planner/offload.h); their other end is host memory, not a device.
+/// Copies of offloaded activations (planner/plan/offload.h); their other end is host memory, not a device.
 enum class HostCopy : std::uint8_t { none, to_host, from_host };
 
 /// One piece of work on one lane. It is a whole stage's forward, backward (or input or weight gradients) or early recomputation of one
@@ -93,7 +93,7 @@ void choose_order(Operations& operations);
 /// Returns the lower bound of simulate.h, which any order of the same operations shares.
 [[nodiscard]] std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations);
 
-/// Returns the events of the operations, like those of a measured trace, timed by the replay of profiler/analyze.
+/// Returns the events of the operations, like those of a measured trace, timed by the replay of profiler/trace/analyze.
 [[nodiscard]] Trace trace_of(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing);
 
 /// Returns whole nanoseconds, by the one rounding that all prices share.

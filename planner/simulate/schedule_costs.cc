@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/cost/peak_bytes.h"
+#include "planner/cost/stage_need.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/schedule/timing.h"
@@ -98,10 +100,11 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, std::int64_t rece
   for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
     const int device = cost.device_index(plan.devices[as_index(replica)]);
-    std::int64_t saved = cost.saved_activation_bytes(device, stage, samples);
-    if (!always) saved = std::max(saved, cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples));
+    std::int64_t saved = kept_bytes(cost, device, stage, samples);
+    if (!always) saved = std::max(saved, cost.memory().saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples));
     costs.saved_activation_bytes = std::max(costs.saved_activation_bytes, received + saved);
-    costs.held_bytes = std::max(costs.held_bytes, received + cost.held_bytes(device, stage.first_layer, stage.last_layer, samples));
+    costs.held_bytes =
+        std::max(costs.held_bytes, received + cost.memory().held_bytes(device, stage.first_layer, stage.last_layer, samples));
   }
 }
 
@@ -117,7 +120,7 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
     for (const int replica : stage.devices) {
       const auto d = as_index(replica);
       const int device = cost.device_index(plan.devices[d]);
-      workspace[d] = std::max(workspace[d], cost.workspace_bytes(device, stage.first_layer, stage.last_layer, samples));
+      workspace[d] = std::max(workspace[d], cost.memory().workspace_bytes(device, stage.first_layer, stage.last_layer, samples));
     }
   }
   for (std::size_t d = 0; d < workspace.size(); ++d) workspace[d] += gradients[d];
@@ -129,7 +132,7 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
 void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, const std::vector<StageFlow>& flows,
                     int samples, ScheduleCosts& costs) {
   make_schedule(plan, "gpipe");
-  const std::vector<PeakContents> contents = cost.peak_contents(plan);
+  const std::vector<PeakContents> contents = peak_contents(plan, cost);
   const std::vector<std::int64_t> passing = passing_bytes(plan, cost, flows, samples);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (memory_bytes[d] <= 0) {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
-#include "profiler/trace/trace.h"
+#include "planner/plan/plan.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune {
 
@@ -26,16 +26,15 @@ struct Simulation {
 };
 
 /// Simulates one step of a plan: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their
-/// edges, timed by the replay of profiler/analyze. Where the plan says that idle devices help, weight gradients are computed layer by
+/// edges, timed by the replay of profiler/trace/analyze. Where the plan says that idle devices help, weight gradients are computed layer by
 /// layer, each by the device that choose_order (operations.h) finds for it; its events are on that device, with the owner's stage and
 /// replica. Copies of one direction between two devices run one after another in the order of the sender's row, beside all else; where the
 /// sender makes them (LinkCost::sender_copies), they run between its actions. Copies on links that share a medium queue there in the order
 /// of arrival. A faster link is never slower, except for the order in this queue. Activations that stages offload are copied on lanes of
-/// their own, or by the device itself (planner/offload.h, HostCopies). Devices that compute at the same time slow each other as the profile
-/// measured. The simulation does not see communication buffers (a sender never waits for one), or what the host that starts the actions
-/// takes beyond its fixed cost.
-/// Requires: a valid plan and schedule. Throws Error for a device, a link or copies with the host that the profile does not know, and for a
-/// batch that CostModel::require_countable refuses.
+/// their own, or by the device itself (planner/plan/offload.h, HostCopies). Devices that compute at the same time slow each other as the
+/// profile measured. The simulation does not see communication buffers (a sender never waits for one), or what the host that starts the
+/// actions takes beyond its fixed cost. Requires: a valid plan and schedule. Throws Error for a device, a link or copies with the host that
+/// the profile does not know, and for a batch that CostModel::require_countable refuses.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 
 /// Returns the prediction alone, without names and ranges. A search calls this thousands of times.

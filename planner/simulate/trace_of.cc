@@ -4,11 +4,12 @@
 #include <span>
 #include <utility>
 
+#include "planner/cost/peak_bytes.h"
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/operations.h"
-#include "profiler/analyze/replay.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/trace_builder.h"
+#include "profiler/trace/analyze/replay.h"
+#include "profiler/trace/values/trace_builder.h"
 
 namespace mptune::planner {
 namespace {
@@ -245,7 +246,7 @@ class SimulatedTrace {
   }
 
   void begin_memory() {
-    levels_ = cost_.memory_levels(plan_);
+    levels_ = memory_levels(plan_, cost_);
     action_.assign(levels_.size(), 0);
     ended_.assign(levels_.size(), Nanoseconds{0});
     range_of_.assign(levels_.size(), -1);

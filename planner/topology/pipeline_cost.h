@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/search/family_bound.h"
+#include "planner/search/bounds/family_bound.h"
 #include "planner/topology/topology.h"
 #include "planner/topology/uniform_plan.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/trace/network.h"
+#include "profiler/trace/values/network.h"
 
 namespace mptune::planner {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/plan_json.h"
+#include "planner/plan/file/plan_json.h"
 #include "profiler/base/error.h"
 #include "profiler/base/json_field.h"
 #include "profiler/base/printable.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/topology/topology.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::planner {
 

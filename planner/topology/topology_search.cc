@@ -19,7 +19,7 @@
 #include "planner/topology/uniform_shapes.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/profile_tensors.h"
+#include "profiler/trace/values/profile_tensors.h"
 
 namespace mptune::planner {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 #include "planner/topology/topology.h"
 #include "planner/topology/uniform_plan.h"
 

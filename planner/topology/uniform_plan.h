@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/topology/topology.h"
 
 namespace mptune::planner {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 
 namespace mptune::profiler {
 

@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "profiler/collect/tag_scope.h"
 #include "profiler/device/copier.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/device/precise_sleep.h"
+#include "profiler/device/tag_scope.h"
 
 namespace mptune::profiler {
 

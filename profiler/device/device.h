@@ -11,7 +11,7 @@
 #include "profiler/base/device_spec.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/moment.h"
-#include "profiler/trace/trace.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune {
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "profiler/base/error.h"
-#include "profiler/device/gpu_driver.h"
+#include "profiler/device/list/gpu_driver.h"
 
 namespace mptune::profiler {
 

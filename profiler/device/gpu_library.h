@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "profiler/device/cuda_entry.h"
+#include "profiler/device/cuda/cuda_entry.h"
 
 namespace mptune::profiler {
 

@@ -13,7 +13,7 @@
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/measure/size_choice.h"
-#include "profiler/model/in_memory_format.h"
+#include "profiler/model/layers/in_memory_format.h"
 
 namespace mptune::profiler {
 

@@ -15,7 +15,7 @@
 #include "profiler/base/library_message.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/size_choice.h"
-#include "profiler/statistics/stopping.h"
+#include "profiler/trace/statistics/stopping.h"
 
 namespace mptune::profiler {
 

@@ -8,7 +8,7 @@
 #include "profiler/device/device_worker.h"
 #include "profiler/measure/layer_time.h"
 #include "profiler/measure/layer_timing.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

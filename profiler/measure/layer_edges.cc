@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/index.h"
-#include "profiler/model/model_flow.h"
+#include "profiler/model/layers/model_flow.h"
 
 namespace mptune::profiler {
 namespace {

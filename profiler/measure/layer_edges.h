@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "profiler/measure/layer_timing.h"
-#include "profiler/model/model.h"
-#include "profiler/trace/profile.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

@@ -13,10 +13,10 @@
 #include "profiler/base/index.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/kernels/operator_times.h"
-#include "profiler/kernels/replace_slow_kernels.h"
-#include "profiler/model/graph_piece.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/kernels/operator_times.h"
+#include "profiler/model/kernels/replace_slow_kernels.h"
+#include "profiler/model/layers/graph_piece.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::profiler {
 

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/device_spec.h"
-#include "profiler/model/model.h"
-#include "profiler/trace/profile.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/analyze/cost_jumps.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

@@ -7,11 +7,11 @@
 
 #include "profiler/base/activity.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/kernels/replace_slow_kernels.h"
-#include "profiler/model/graph_piece.h"
-#include "profiler/model/in_memory_format.h"
-#include "profiler/model/split_backward.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/kernels/replace_slow_kernels.h"
+#include "profiler/model/layers/graph_piece.h"
+#include "profiler/model/layers/in_memory_format.h"
+#include "profiler/model/layers/split_backward.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::profiler {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "profiler/device/device.h"
-#include "profiler/model/model.h"
-#include "profiler/trace/profile.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "profiler/measure/measure.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "profiler/device/copy_lane.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/doorbell.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::profiler {
 

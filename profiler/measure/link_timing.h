@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "profiler/device/device.h"
-#include "profiler/device/device_list.h"
-#include "profiler/trace/profile.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
@@ -26,6 +25,7 @@
 #include "profiler/measure/optimizer.h"
 #include "profiler/measure/size_choice.h"
 #include "profiler/measure/sleep_model.h"
+#include "profiler/trace/analyze/cost_jumps.h"
 
 namespace mptune::profiler {
 

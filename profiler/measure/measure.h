@@ -8,9 +8,9 @@
 #include "profiler/base/device_pool.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/optimizer_choice.h"
-#include "profiler/device/device_list.h"
-#include "profiler/model/model.h"
-#include "profiler/trace/profile.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

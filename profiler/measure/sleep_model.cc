@@ -14,9 +14,9 @@
 #include "profiler/base/index.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/model/split_backward.h"
-#include "profiler/statistics/samples.h"
-#include "profiler/trace/profile_tensors.h"
+#include "profiler/model/layers/split_backward.h"
+#include "profiler/trace/statistics/samples.h"
+#include "profiler/trace/values/profile_tensors.h"
 
 namespace mptune::profiler {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "profiler/model/model.h"
-#include "profiler/trace/profile.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::profiler {
 

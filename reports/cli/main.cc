@@ -10,10 +10,10 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
-#include "reports/cli/interrupt_watchdog.h"
-#include "reports/cli/program.h"
+#include "reports/cli/program/interrupt_watchdog.h"
+#include "reports/cli/program/program.h"
 #include "reports/render/option_names.h"
-#include "tuner/live/interrupt.h"
+#include "tuner/worker/host/interrupt.h"
 
 namespace {
 

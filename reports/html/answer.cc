@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "planner/search/baselines.h"
 #include "profiler/base/text.h"
 #include "reports/html/markup.h"
 #include "reports/render/answer_text.h"
@@ -39,14 +40,14 @@ std::string times_text(double ratio) {
 }
 
 std::string baseline_words(const std::string& name) {
-  constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {{{kSingleDeviceBaseline, "one device"},
-                                                                          {kAllCoresBaseline, "all cores as one device"},
-                                                                          {kAllCoresChannelsLastBaseline, "all cores, channels_last"},
-                                                                          {kNaiveBaseline, "naive model parallelism"},
-                                                                          {kPipelineBaseline, "the default pipeline"},
-                                                                          {kDataParallelBaseline, "data parallel"},
-                                                                          {kCurrentBaseline, "your present plan"},
-                                                                          {kAskedBaseline, "the plan that was asked for"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {{{planner::kSingleDeviceBaseline, "one device"},
+                                                                          {planner::kAllCoresBaseline, "all cores as one device"},
+                                                                          {planner::kAllCoresChannelsLastBaseline, "all cores, channels_last"},
+                                                                          {planner::kNaiveBaseline, "naive model parallelism"},
+                                                                          {planner::kPipelineBaseline, "the default pipeline"},
+                                                                          {planner::kDataParallelBaseline, "data parallel"},
+                                                                          {planner::kCurrentBaseline, "your present plan"},
+                                                                          {planner::kAskedBaseline, "the plan that was asked for"}}};
   for (const auto& [known, words] : kWords)
     if (name == known) return words;
   return name;
@@ -71,7 +72,7 @@ std::string answer_sentence(const StudyReport& report) {
   const tuner::Recommendation& all = report.recommendation;
   const std::string& head = all.recommended.description;
   const bool one_device = std::ranges::any_of(all.baselines, [&](const tuner::BaselineResult& baseline) {
-    return baseline.name == kSingleDeviceBaseline && baseline.trial.plan_key == all.recommended.trial.plan_key;
+    return baseline.name == planner::kSingleDeviceBaseline && baseline.trial.plan_key == all.recommended.trial.plan_key;
   });
   const std::string begin = is_provisional(report) ? "provisional: " : "";
   if (one_device && !all.advice.empty()) return sentence_of(begin + text_of(all.advice.front()));

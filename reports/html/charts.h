@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "profiler/statistics/samples.h"
-#include "reports/report.h"
+#include "profiler/trace/statistics/samples.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "planner/plan_file.h"
-#include "reports/report.h"
+#include "planner/plan/file/plan_file.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

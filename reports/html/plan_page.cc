@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/advise/advise.h"
+#include "planner/plan/plan_words.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"

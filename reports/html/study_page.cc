@@ -4,10 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "planner/plan/plan_words.h"
+#include "planner/search/baselines.h"
 #include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/follow_up.h"
 #include "reports/html/answer.h"
 #include "reports/html/charts.h"
 #include "reports/html/html.h"
@@ -15,7 +16,6 @@
 #include "reports/html/plan_sections.h"
 #include "reports/html/trace_sections.h"
 #include "reports/html/trials.h"
-#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/measured_sizes.h"
@@ -23,7 +23,9 @@
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
 #include "reports/render/unmeasured.h"
-#include "reports/shared_files.h"
+#include "reports/values/follow_up.h"
+#include "reports/values/plain_pytorch.h"
+#include "reports/values/shared_files.h"
 
 namespace mptune::reports {
 namespace {
@@ -148,7 +150,7 @@ std::string kinds_content(const tuner::KindComparison& kinds) {
 
 std::string split_size_content(const StudyReport& report) {
   const auto& pipeline = report.recommendation.best_pipeline;
-  const auto single = std::ranges::find(report.recommendation.baselines, kSingleDeviceBaseline, &tuner::BaselineResult::name);
+  const auto single = std::ranges::find(report.recommendation.baselines, planner::kSingleDeviceBaseline, &tuner::BaselineResult::name);
   const double single_s = single == report.recommendation.baselines.end() ? 0 : single->step_s;
   const int chosen = pipeline ? std::ranges::max(pipeline->trial.plan.microbatch_sizes) : 0;
   const std::string chart = curve_chart(report.curve, single_s, chosen);

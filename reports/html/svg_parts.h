@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/statistics/samples.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::reports {
 

@@ -8,9 +8,9 @@
 #include "reports/html/html.h"
 #include "reports/html/page.h"
 #include "reports/html/trace_sections.h"
-#include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/units.h"
+#include "reports/values/quality_text.h"
 
 namespace mptune::reports {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reports/html/markup.h"
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

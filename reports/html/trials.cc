@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/plan/plan_words.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/html/charts.h"
 #include "reports/html/markup.h"
 #include "reports/render/kinds.h"
 #include "reports/render/units.h"
-#include "reports/shared_files.h"
+#include "reports/values/shared_files.h"
 
 namespace mptune::reports {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

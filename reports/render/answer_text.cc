@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/parallelism.h"
-#include "planner/search/search.h"
+#include "planner/plan/parallelism.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/baselines.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
-#include "reports/plain_pytorch.h"
 #include "reports/render/kinds.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
-#include "tuner/finalists.h"
+#include "reports/values/plain_pytorch.h"
+#include "tuner/study/recommend/finalists.h"
 
 namespace mptune::reports {
 namespace {
@@ -68,7 +69,7 @@ std::vector<std::string> speedup_lines(const tuner::Recommendation& all) {
   bool unpipelined = false;  // the best un-pipelined run was named
   for (const tuner::BaselineResult* baseline : tuner::leading_baselines(all)) {
     const bool first = tuner::is_unpipelined(baseline->trial.plan) && !std::exchange(unpipelined, true);
-    const bool single = baseline->name == kSingleDeviceBaseline;
+    const bool single = baseline->name == planner::kSingleDeviceBaseline;
     const std::string rank = first ? ", the best" + other + " un-pipelined run" : single ? "" : ", the best" + other + " baseline";
     lines.push_back(format_speedup(baseline->speedup) + " over " + baseline->name + rank);
   }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

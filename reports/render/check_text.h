@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "planner/plan_json.h"
+#include "planner/plan/file/plan_json.h"
 #include "reports/render/style.h"
-#include "tuner/trial/check.h"
+#include "tuner/trial/check_result.h"
 
 namespace mptune::reports {
 

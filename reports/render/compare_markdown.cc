@@ -5,7 +5,7 @@
 #include "reports/render/markdown_parts.h"
 #include "reports/render/style.h"
 #include "reports/render/units.h"
-#include "reports/shared_files.h"
+#include "reports/values/shared_files.h"
 
 namespace mptune::reports {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "reports/comparison.h"
 #include "reports/render/json.h"
 #include "reports/render/style.h"
+#include "reports/values/comparison.h"
 
 namespace mptune::reports {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/comparison.h"
+#include "reports/values/comparison.h"
 
 namespace mptune::reports {
 

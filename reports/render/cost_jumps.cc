@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"
+#include "profiler/trace/analyze/cost_jumps.h"
 #include "reports/render/table.h"
 
 namespace mptune::reports {

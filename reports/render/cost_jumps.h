@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "planner/plan_json.h"
-#include "profiler/trace/profile.h"
+#include "planner/plan/file/plan_json.h"
+#include "profiler/trace/values/profile.h"
 #include "reports/render/style.h"
 
 namespace mptune::reports {

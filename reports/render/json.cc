@@ -4,15 +4,15 @@
 #include <set>
 #include <tuple>
 
-#include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
-#include "reports/plain_pytorch.h"
-#include "reports/quality_text.h"
+#include "profiler/trace/analyze/slow_kernels.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/measured_sizes.h"
 #include "reports/render/recommendation_text.h"
 #include "reports/render/stall_text.h"
+#include "reports/values/plain_pytorch.h"
+#include "reports/values/quality_text.h"
 
 namespace mptune::reports {
 namespace {
@@ -248,7 +248,7 @@ planner::Json to_json_object(const MemoryRow& row) {
                         {"contents", nullptr}};
   for (const MemoryRow::Sample& sample : row.samples) json["samples"].push_back({{"time_s", sample.time_s}, {"bytes", sample.bytes}});
   if (row.contents) {
-    const PeakContents& all = *row.contents;
+    const planner::PeakContents& all = *row.contents;
     planner::Json activations = planner::Json::array();
     for (const auto& [microbatch, bytes] : all.activations_bytes) activations.push_back({{"microbatch", microbatch}, {"bytes", bytes}});
     json["contents"] = {{"parameters_bytes", all.parameters_bytes},

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan_file.h"
-#include "planner/plan_json.h"
-#include "reports/report.h"
-#include "tuner/live/messages.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/plan/file/plan_json.h"
+#include "reports/values/report.h"
+#include "tuner/worker/messages.h"
 
 namespace mptune::reports {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reports/render/style.h"
-#include "tuner/recommend.h"
+#include "tuner/study/recommend/recommend.h"
 
 namespace mptune::reports {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 #include "reports/render/unmeasured.h"
 
 namespace mptune::reports {

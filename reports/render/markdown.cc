@@ -6,8 +6,6 @@
 
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/follow_up.h"
-#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/markdown_parts.h"
@@ -18,7 +16,9 @@
 #include "reports/render/stall_text.h"
 #include "reports/render/style.h"
 #include "reports/render/units.h"
-#include "reports/shared_files.h"
+#include "reports/values/follow_up.h"
+#include "reports/values/plain_pytorch.h"
+#include "reports/values/shared_files.h"
 
 namespace mptune::reports {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "reports/render/unmeasured.h"
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

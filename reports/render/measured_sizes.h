@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan_json.h"
-#include "profiler/analyze/class_sizes.h"
+#include "planner/plan/file/plan_json.h"
+#include "profiler/trace/analyze/class_sizes.h"
 
 namespace mptune::reports {
 

@@ -93,7 +93,7 @@ std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
   return (activations.size() == 1 ? "activations of micro-batch " : "activations of micro-batches ") + join(names, ", ");
 }
 
-std::string parts_text(const PeakContents& all) {
+std::string parts_text(const planner::PeakContents& all) {
   std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},
                                                              {"gradients", all.gradients_bytes},
                                                              {"optimizer state", all.optimizer_bytes},

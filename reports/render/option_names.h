@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/field.h"
+#include "planner/plan/field.h"
 
 namespace mptune::reports {
 

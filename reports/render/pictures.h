@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reports/render/style.h"
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

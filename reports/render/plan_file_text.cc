@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/report_text.h"

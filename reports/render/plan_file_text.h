@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "reports/render/style.h"
 
 namespace mptune::reports {

@@ -10,11 +10,11 @@
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/plan_changes.h"
 #include "reports/render/pictures.h"
 #include "reports/render/report_text.h"
 #include "reports/render/search_text.h"
 #include "reports/render/table.h"
+#include "reports/values/plan_changes.h"
 
 namespace mptune::reports {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "reports/plan_report.h"
 #include "reports/render/style.h"
 #include "reports/render/unmeasured.h"
+#include "reports/values/plan_report.h"
 
 namespace mptune::reports {
 

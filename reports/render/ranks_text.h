@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan_json.h"
-#include "profiler/ranks/merge_ranks.h"
+#include "planner/plan/file/plan_json.h"
+#include "profiler/trace/ranks/merge_ranks.h"
 #include "reports/render/style.h"
 
 namespace mptune::reports {

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/baselines.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
 #include "reports/render/search_text.h"
 #include "reports/render/units.h"
-#include "tuner/search/trial_search.h"
+#include "tuner/study/explore/trial_search.h"
 
 namespace mptune::reports {
 namespace {
@@ -105,7 +106,7 @@ struct AdviceWords {
     return fmt::format("as fast as {}: within {:.0f} % with 95 % confidence", join(fact.plans, ", "), 100 * fact.within);
   }
   std::string operator()(const tuner::AskedFor& fact) const {
-    return printable(fact.options) + " restricts the search, not the baselines; its fastest plan, " + kAskedBaseline + ", is " +
+    return printable(fact.options) + " restricts the search, not the baselines; its fastest plan, " + planner::kAskedBaseline + ", is " +
            describe(fact.plan);
   }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/recommend.h"
+#include "tuner/study/recommend/recommend.h"
 
 namespace mptune::reports {
 

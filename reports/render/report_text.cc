@@ -6,15 +6,12 @@
 #include <cmath>
 #include <utility>
 
-#include "planner/offload.h"
-#include "planner/search/search.h"
+#include "planner/plan/offload.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/shell_command.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/follow_up.h"
-#include "reports/plain_pytorch.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/kinds.h"
 #include "reports/render/measured_sizes.h"
@@ -24,6 +21,8 @@
 #include "reports/render/stall_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
+#include "reports/values/follow_up.h"
+#include "reports/values/plain_pytorch.h"
 
 namespace mptune::reports {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "reports/render/style.h"
 #include "reports/render/unmeasured.h"
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "planner/numerics.h"
-#include "planner/search/search.h"
-#include "tuner/search/refit.h"
+#include "planner/plan/numerics.h"
+#include "planner/search/search_result.h"
+#include "tuner/study/explore/refit.h"
 
 namespace mptune::reports {
 

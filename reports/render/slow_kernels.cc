@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
+#include "profiler/trace/analyze/slow_kernels.h"
 #include "reports/render/table.h"
 
 namespace mptune::reports {

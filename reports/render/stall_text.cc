@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "profiler/analyze/stalls.h"
 #include "profiler/base/units.h"
+#include "profiler/trace/analyze/stalls.h"
 #include "reports/render/table.h"
 
 namespace mptune::reports {

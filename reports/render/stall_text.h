@@ -3,7 +3,7 @@
 #include <string>
 
 #include "reports/render/style.h"
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 namespace mptune::reports {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "planner/plan_json.h"
+#include "planner/plan/file/plan_json.h"
 #include "reports/render/style.h"
-#include "reports/topology_report.h"
+#include "reports/values/topology_report.h"
 
 namespace mptune::reports {
 

@@ -4,11 +4,11 @@
 
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
-#include "reports/quality_text.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
+#include "reports/values/quality_text.h"
 
 namespace mptune::reports {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reports/render/style.h"
-#include "tuner/unmeasured.h"
+#include "tuner/study/recommend/unmeasured.h"
 
 namespace mptune::reports {
 

@@ -1,8 +1,8 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
-#include "profiler/analyze/breakdown.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/analyze/breakdown.h"
 
 namespace mptune::testing {
 namespace {

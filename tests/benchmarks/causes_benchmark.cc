@@ -8,18 +8,18 @@
 #include <utility>
 
 #include "planner/advise/advise.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/analyze/breakdown.h"
-#include "profiler/analyze/replay.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/collect/host_collector.h"
 #include "profiler/device/cpu_allocator.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/measure.h"
 #include "profiler/measure/sleep_model.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/analyze/replay.h"
+#include "profiler/trace/collect/host_collector.h"
 #include "tests/benchmarks/sleeping_devices.h"
 #include "tuner/runtime/pipeline.h"
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/exported/layer.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/exported/layer.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "planner/published/max_load.h"
-#include "profiler/formats/placement_json.h"
+#include "profiler/trace/formats/placement_json.h"
 #include "tests/support/files.h"
 
 namespace mptune::testing {

@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/rank.h"
 #include "profiler/device/cpu_allocator.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/statistics/samples.h"
-#include "tuner/distributed/remote_device.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
+#include "tuner/runtime/between/remote_device.h"
 #include "tuner/runtime/pipeline.h"
 
 using namespace mptune;

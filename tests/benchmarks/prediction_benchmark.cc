@@ -11,16 +11,17 @@
 #include <cstring>
 #include <random>
 
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/cpu_allocator.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
 #include "profiler/measure/sleep_model.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
 #include "tests/benchmarks/sleeping_devices.h"
 #include "tuner/runtime/pipeline.h"
 

@@ -6,8 +6,8 @@
 
 #include "planner/partition/partition.h"
 #include "profiler/base/index.h"
-#include "profiler/formats/layer_graph.h"
-#include "profiler/formats/operator_tables.h"
+#include "profiler/trace/formats/layer_graph.h"
+#include "profiler/trace/formats/operator_tables.h"
 #include "tests/support/files.h"
 #include "tests/support/layer_chain.h"
 

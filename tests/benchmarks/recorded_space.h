@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
-#include "profiler/store/store.h"
+#include "profiler/trace/store/store.h"
 
 // A space of plans that was measured whole: a folder with profile.sqlite and plans.csv, a row per plan.
 //     schedule,stages per device,idle devices help,micro-batches,cuts,steps in seconds

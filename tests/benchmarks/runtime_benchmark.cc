@@ -6,13 +6,13 @@
 #include <future>
 
 #include "busy_chain.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/cpu_allocator.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/statistics/verdict.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/verdict.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <random>
 
+#include "planner/plan/plan_words.h"
 #include "planner/search/search.h"
 #include "tests/planner/profiles.h"
 

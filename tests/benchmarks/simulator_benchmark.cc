@@ -3,7 +3,6 @@
 #include <random>
 
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
 #include "planner/simulate/operations.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/index.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
+#include "profiler/model/loading/load_model.h"
 
 namespace mptune::testing {
 

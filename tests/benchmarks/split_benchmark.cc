@@ -24,12 +24,12 @@
 #include "profiler/base/index.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/device.h"
-#include "profiler/device/device_list.h"
-#include "profiler/kernels/replace_slow_kernels.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/model/graph_piece.h"
-#include "profiler/model/split_backward.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/kernels/replace_slow_kernels.h"
+#include "profiler/model/layers/graph_piece.h"
+#include "profiler/model/layers/split_backward.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "profiler/store/store.h"
+#include "profiler/trace/store/store.h"
 
 namespace mptune::testing {
 namespace {

@@ -8,14 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "planner/helping.h"
+#include "planner/plan/helping.h"
 #include "planner/schedule/schedule_info.h"
+#include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "planner/simulate/schedule_costs.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/index.h"
 #include "profiler/measure/measure.h"
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/verdict.h"
 #include "tuner/runtime/pipeline.h"
 
 // Measures every plan of a space, and compares with the predictions and the planner's choice.

@@ -19,17 +19,18 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/plan/plan_words.h"
 #include "profiler/base/text.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/device.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/sleep_model.h"
-#include "profiler/store/store.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/store/store.h"
 #include "tests/benchmarks/recorded_space.h"
 #include "tests/benchmarks/sweep.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 using namespace mptune;
 using namespace mptune::testing;

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "planner/cost/pool_costs.h"
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "profiler/base/index.h"
 #include "tests/benchmarks/recorded_space.h"
-#include "tuner/search/refit.h"
-#include "tuner/search/trial_search.h"
+#include "tuner/study/explore/refit.h"
+#include "tuner/study/explore/trial_search.h"
 
 using namespace mptune;
 using namespace mptune::testing;

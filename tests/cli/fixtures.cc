@@ -3,10 +3,10 @@
 // (six_cores.sqlite) and of sixteen (sixteen_cores.sqlite).
 #include <string>
 
-#include "planner/plan_file.h"
-#include "planner/search/search.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/search/make_plan.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/store/store.h"
+#include "profiler/trace/store/store.h"
 #include "tests/planner/pool_profiles.h"
 
 namespace {

@@ -27,6 +27,13 @@ TWO_PARTS = ["zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v", "list"]  # 
 
 
 def schema(name):
+    """The schema, with the definitions that it shares with others inside, where jsonschema finds them by their $id."""
+    found = read_schema(name)
+    found.setdefault("$defs", {})["shared"] = read_schema("definitions")
+    return found
+
+
+def read_schema(name):
     with open(os.path.join(SCHEMAS, f"mptune.{name}.1.json")) as file:
         return json.load(file)
 

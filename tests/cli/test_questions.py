@@ -16,7 +16,7 @@ class Questions(CommandTest):
     def printed(self, command, folder):
         path = os.pathsep.join([os.path.dirname(PROGRAM), os.environ.get("PATH", os.defpath)])
         done = subprocess.run(["sh", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
-                              env=self.environment(PATH=path, COLUMNS="100", PYTHONPATH=os.path.join(SOURCE, "reports", "export")))
+                              env=self.environment(PATH=path, COLUMNS="100", PYTHONPATH=os.path.join(SOURCE, "python", "export")))
         return done.stdout
 
     def test_commands_print_what_the_page_shows(self):

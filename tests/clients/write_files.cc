@@ -7,9 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "profiler/formats/kineto.h"
-#include "profiler/store/store.h"
-#include "profiler/trace/intervals.h"
+#include "profiler/trace/formats/kineto.h"
+#include "profiler/trace/store/store.h"
+#include "profiler/trace/values/intervals.h"
 #include "tests/support/hand_trace.h"
 
 namespace mptune::testing {

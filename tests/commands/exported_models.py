@@ -14,7 +14,7 @@ except ImportError as absent:
     sys.exit(77)
 MPTUNE, FOLDER, PACKAGES = sys.argv[1:]
 sys.path.append(PACKAGES)
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "reports/export"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/export"))
 import mptune_export
 from torch.nn import functional
 

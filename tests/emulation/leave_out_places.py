@@ -2,7 +2,8 @@
 import dataclasses
 import re
 
-FOLDERS = ("profiler/device/*", "profiler/measure/*", "profiler/model/*", "tuner/runtime/*", "tuner/distributed/*")
+FOLDERS = ("profiler/device/**/*", "profiler/measure/*", "profiler/model/layers/*", "tuner/check/*", "tuner/runtime/*", "tuner/runtime/graph/*", "tuner/runtime/stage/*",
+           "tuner/runtime/step/*", "tuner/runtime/ranks/*", "tuner/runtime/between/*")
 # Included by every test, and only what the places below call.
 EXCLUDED = ("profiler/device/moment.h",)
 NOTHING, NO_MOMENT = "void()", "::mptune::MomentPtr()"

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "profiler/base/error.h"
-#include "profiler/program/exported_program.h"
-#include "profiler/program/sample_axes.h"
-#include "profiler/program/size_guards.h"
+#include "profiler/model/program/exported_program.h"
+#include "profiler/model/program/sample_axes.h"
+#include "profiler/model/program/size_guards.h"
 
 namespace {
 

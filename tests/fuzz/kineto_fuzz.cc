@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "profiler/base/error.h"
-#include "profiler/formats/kineto.h"
+#include "profiler/trace/formats/kineto.h"
 #include "tests/fuzz/sound.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

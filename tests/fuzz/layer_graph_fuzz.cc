@@ -1,4 +1,4 @@
-#include "profiler/formats/layer_graph.h"
+#include "profiler/trace/formats/layer_graph.h"
 
 #include "profiler/base/error.h"
 #include "tests/fuzz/sound_profile.h"

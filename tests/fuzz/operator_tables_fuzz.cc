@@ -1,9 +1,9 @@
-#include "profiler/formats/operator_tables.h"
+#include "profiler/trace/formats/operator_tables.h"
 
 #include <algorithm>
 
 #include "profiler/base/error.h"
-#include "profiler/formats/bandwidth_table.h"
+#include "profiler/trace/formats/bandwidth_table.h"
 #include "tests/fuzz/sound_profile.h"
 
 namespace {

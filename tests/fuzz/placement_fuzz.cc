@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "profiler/base/error.h"
-#include "profiler/formats/placement_json.h"
+#include "profiler/trace/formats/placement_json.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "profiler/trace/trace.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune::testing {
 

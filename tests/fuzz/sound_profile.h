@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::testing {
 

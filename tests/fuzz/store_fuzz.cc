@@ -11,7 +11,7 @@
 #include <string>
 
 #include "profiler/base/error.h"
-#include "profiler/store/store.h"
+#include "profiler/trace/store/store.h"
 #include "tests/support/hand_profile.h"
 #include "tests/support/hand_trace.h"
 

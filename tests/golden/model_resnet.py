@@ -1,4 +1,4 @@
-"""Records torchvision's ResNets for the tests of profiler/models: python3 tests/golden/model_resnet.py
+"""Records torchvision's ResNets for the tests of profiler/model/builtin: python3 tests/golden/model_resnet.py
 
 model_<name>_state.txt: names, types and shapes of state_dict(), in order.
 model_<name>_golden.txt: outputs, loss, gradient sums and running statistics of one training step with formula-filled weights.

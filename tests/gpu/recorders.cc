@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "profiler/base/index.h"
-#include "profiler/trace/intervals.h"
-#include "tuner/worker/step_recorder.h"
+#include "profiler/trace/values/intervals.h"
+#include "tuner/worker/program/step_recorder.h"
 
 namespace mptune::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "tuner/worker/requests.h"
+#include "tuner/worker/program/requests.h"
 
 namespace mptune::testing {
 

@@ -26,16 +26,16 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/gpu_library.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/statistics/samples.h"
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/samples.h"
+#include "profiler/trace/statistics/verdict.h"
 #include "tests/gpu/recorders.h"
-#include "tuner/worker/requests.h"
+#include "tuner/worker/program/requests.h"
 
 using namespace mptune;
 using namespace mptune::profiler;

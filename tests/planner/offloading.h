@@ -3,8 +3,8 @@
 #include <random>
 #include <utility>
 
-#include "planner/plan.h"
-#include "profiler/trace/profile.h"
+#include "planner/plan/plan.h"
+#include "profiler/trace/values/profile.h"
 #include "tests/planner/profiles.h"
 
 namespace mptune::testing {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::testing {
 

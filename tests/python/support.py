@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 from unittest import mock
@@ -15,12 +16,13 @@ from harness import PROGRAM, CommandTest, left_processes, patience  # noqa: E402
 
 
 def stage(folder):
-    """Makes folder/mptune of links: the package, with the two files that the wheel puts beside it."""
+    """Makes folder/mptune of links: the package, with the files that the wheel puts beside it."""
     package = pathlib.Path(folder) / "mptune"
     package.mkdir()
-    for source in [*(ROOT / "python" / "mptune").iterdir(), *(ROOT / "reports" / "export").glob("mptune_*.py")]:
+    for source in [*(ROOT / "python" / "mptune").iterdir(), *(ROOT / "python" / "export").glob("mptune_*.py")]:
         if source.name not in ("__pycache__", "bin"):
             (package / source.name).symlink_to(source)
+    subprocess.run([sys.executable, ROOT / "python" / "generate_results.py", ROOT / "reports" / "schemas", package / "results.py"], check=True)
     return str(folder)
 
 

@@ -17,7 +17,6 @@ from mptune import results
 TUNE = {"devices": "sleep:2", "budget": 20, "trials": 1, "schedule": "1f1b", "microbatches": 4}
 GENERATE = [sys.executable, str(ROOT / "python" / "generate_results.py")]
 SCHEMAS = ROOT / "reports" / "schemas"
-RESULTS = ROOT / "python" / "mptune" / "results.py"
 
 
 def plain(value):
@@ -185,11 +184,7 @@ class BadJson(PythonTest):
 
 
 class Generator(unittest.TestCase):
-    def test_the_file_is_up_to_date(self):
-        done = subprocess.run([*GENERATE, "--check", str(SCHEMAS), str(RESULTS)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_a_changed_schema_is_noticed(self):
+    def test_a_new_field_of_a_schema_becomes_one_of_the_class(self):
         test = PythonTest("setUp")
         self.addCleanup(test.doCleanups)
         test.setUp()
@@ -198,9 +193,6 @@ class Generator(unittest.TestCase):
         schema = json.loads(path.read_text())
         schema["properties"]["elapsed_s"] = {"type": "number", "description": "of the whole look"}
         path.write_text(json.dumps(schema))
-        done = subprocess.run([*GENERATE, "--check", schemas, str(RESULTS)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("run python3 python/generate_results.py", done.stderr)
         written = os.path.join(test.folder, "results.py")
         subprocess.run([*GENERATE, schemas, written], check=True)
         self.assertIn('    elapsed_s: float | None = None\n    """Of the whole look."""', pathlib.Path(written).read_text())

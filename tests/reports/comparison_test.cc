@@ -1,4 +1,4 @@
-#include "reports/comparison.h"
+#include "reports/values/comparison.h"
 
 #include <gmock/gmock.h>
 
@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <sstream>
 
-#include "planner/search/search.h"
-#include "reports/cli/recordings.h"
-#include "reports/plan_changes.h"
+#include "planner/search/make_plan.h"
+#include "reports/cli/commands/recordings.h"
 #include "reports/render/compare_text.h"
 #include "reports/render/compare_words.h"
+#include "reports/values/plan_changes.h"
 #include "tests/reports/compared_samples.h"
 #include "tests/support/files.h"
 

@@ -1,11 +1,12 @@
-#include "reports/follow_up.h"
+#include "reports/values/follow_up.h"
 
 #include <gmock/gmock.h>
 
+#include "planner/plan/plan_words.h"
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/text.h"
-#include "reports/cli/plan_choice.h"
+#include "reports/cli/options/plan_choice.h"
 
 namespace mptune::reports {
 namespace {

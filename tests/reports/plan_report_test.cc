@@ -1,4 +1,4 @@
-#include "reports/plan_report.h"
+#include "reports/values/plan_report.h"
 #include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
@@ -6,12 +6,14 @@
 #include <numeric>
 #include <random>
 
-#include "planner/offload.h"
-#include "planner/search/stage_limit.h"
+#include "planner/plan/offload.h"
+#include "planner/search/bounds/stage_limit.h"
+#include "planner/search/make_plan.h"
+#include "planner/search/search.h"
 #include "reports/render/plan_text.h"
 #include "tests/planner/offloading.h"
 #include "tests/planner/profiles.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 namespace mptune::reports {
 namespace {

@@ -1,8 +1,8 @@
-#include "reports/cli/recordings.h"
+#include "reports/cli/commands/recordings.h"
 
 #include <gtest/gtest.h>
 
-#include "planner/plan_json.h"
+#include "planner/plan/file/plan_json.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
 #include "tests/planner/profiles.h"

@@ -1,9 +1,10 @@
-#include "reports/report.h"
+#include "reports/values/report.h"
 
 #include <gmock/gmock.h>
 
 #include "planner/schedule/schedule.h"
-#include "reports/cli/session.h"
+#include "planner/search/make_plan.h"
+#include "reports/cli/program/session.h"
 #include "reports/render/report_text.h"
 
 namespace mptune::reports {

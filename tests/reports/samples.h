@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/search.h"
-#include "reports/report.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
+#include "reports/values/report.h"
 
 namespace mptune::testing {
 
@@ -51,7 +52,7 @@ inline reports::TraceReport sample_trace() {
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
-  PeakContents contents;
+  planner::PeakContents contents;
   contents.parameters_bytes = contents.gradients_bytes = 90'000'000;
   contents.activations_bytes = {{0, 100'000'000}, {1, 100'000'000}};
   contents.workspace_bytes = 40'000'000;

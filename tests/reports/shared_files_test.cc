@@ -1,4 +1,4 @@
-#include "reports/shared_files.h"
+#include "reports/values/shared_files.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 FOLDERS = ["profiler", "planner", "tuner", "reports"]
-PUBLIC = ["tuner/training/mptune.h", "profiler/nn/nn.h"]
+PUBLIC = ["tuner/runtime/training/mptune.h", "profiler/model/nn/nn.h"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 NAMESPACE = re.compile(r"^namespace (mptune[\w:]*) \{", re.M)
 
@@ -37,12 +37,12 @@ def check(root):
 
 def self_check():
     files = {
-        "tuner/training/mptune.h": '#include "planner/plan.h"\n',
-        "planner/plan.h": "namespace mptune::planner {\n",
-        "planner/search/families.h": "namespace mptune {\n",
+        "tuner/runtime/training/mptune.h": '#include "planner/plan/plan.h"\n',
+        "planner/plan/plan.h": "namespace mptune::planner {\n",
+        "planner/search/space/families.h": "namespace mptune {\n",
         "profiler/base/error.h": "namespace mptune::profiler {\n",
-        "reports/report.h": "namespace mptune::tuner {\n",
-        "tuner/tune.h": "namespace mptune::tuner {\n",
+        "reports/values/report.h": "namespace mptune::tuner {\n",
+        "tuner/study/tune.h": "namespace mptune::tuner {\n",
     }
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -50,7 +50,7 @@ def self_check():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         found = [line.split(":")[0] for line in check(root)]
-    wanted = ["planner/plan.h", "planner/search/families.h", "profiler/base/error.h", "reports/report.h"]
+    wanted = ["planner/plan/plan.h", "planner/search/space/families.h", "profiler/base/error.h", "reports/values/report.h"]
     assert sorted(found) == wanted, found
     print("the checker finds what it should")
 

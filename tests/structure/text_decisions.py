@@ -45,7 +45,7 @@ HANDS_ON = {
     "study.cc": "adds the study that cannot be used",
     "torch_file.cc": "adds the file that cannot be read",
     "train.cc": "adds where in the step it failed",
-    "tune_command.cc": "adds the command that goes on",
+    "tune_options.cc": "adds the command that goes on",
     "tune_phases.cc": "adds the phase in which the budget ended",
     "write.cc": "adds the file that cannot be written",
 }

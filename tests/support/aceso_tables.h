@@ -5,8 +5,8 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/published/aceso.h"
-#include "profiler/formats/bandwidth_table.h"
-#include "profiler/formats/operator_tables.h"
+#include "profiler/trace/formats/bandwidth_table.h"
+#include "profiler/trace/formats/operator_tables.h"
 #include "tests/support/files.h"
 
 namespace mptune::testing {

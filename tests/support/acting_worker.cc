@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "profiler/base/activity.h"
-#include "tuner/live/messages.h"
+#include "tuner/worker/messages.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "profiler/base/index.h"
-#include "profiler/model/model.h"
-#include "profiler/randomness/randomness.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/model/random/randomness.h"
 
 /// Checks what Layer::flow says against what forward does.
 namespace mptune::testing {

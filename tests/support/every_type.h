@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "profiler/state/torch_file.h"
+#include "profiler/model/files/torch_file.h"
 
 namespace mptune::testing {
 

@@ -16,7 +16,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/rank.h"
-#include "tuner/distributed/rank_group.h"
+#include "tuner/runtime/between/rank_group.h"
 
 namespace mptune::testing {
 

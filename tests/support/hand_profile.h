@@ -1,6 +1,6 @@
 #pragma once
 
-#include "profiler/trace/profile.h"
+#include "profiler/trace/values/profile.h"
 
 namespace mptune::testing {
 

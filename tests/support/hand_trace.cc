@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "profiler/base/index.h"
-#include "profiler/trace/trace_builder.h"
+#include "profiler/trace/values/trace_builder.h"
 
 namespace mptune::testing {
 namespace {

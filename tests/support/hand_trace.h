@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "profiler/trace/trace.h"
+#include "profiler/trace/values/trace.h"
 
 namespace mptune::testing {
 

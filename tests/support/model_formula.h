@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 
 /// Weights and data from a formula, the same as in tests/golden/model_resnet.py.
 namespace mptune::testing {

@@ -20,7 +20,7 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "tuner/distributed/rank_group.h"
+#include "tuner/runtime/between/rank_group.h"
 
 namespace mptune::testing {
 

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/search.h"
-#include "profiler/trace/profile.h"
-#include "tuner/runtime/capabilities.h"
+#include "planner/search/make_plan.h"
+#include "planner/search/space/search_space.h"
+#include "profiler/trace/values/profile.h"
+#include "tuner/runtime/graph/capabilities.h"
 #include "tuner/trial/trial.h"
 
 namespace mptune::testing {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/model/model.h"
-#include "profiler/nn/module_layer.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/model/nn/module_layer.h"
 
 namespace mptune::testing {
 

@@ -11,10 +11,10 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/printable.h"
-#include "profiler/device/device_list.h"
-#include "tuner/distributed/remote_device.h"
-#include "tuner/runtime/bound_graph.h"
-#include "tuner/runtime/step_runner.h"
+#include "profiler/device/list/device_list.h"
+#include "tuner/runtime/between/remote_device.h"
+#include "tuner/runtime/graph/bound_graph.h"
+#include "tuner/runtime/step/step_runner.h"
 
 namespace mptune {
 

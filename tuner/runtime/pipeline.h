@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/rank.h"
-#include "profiler/collect/host_collector.h"
-#include "profiler/collect/tag_scope.h"
 #include "profiler/device/device.h"
-#include "profiler/device/device_list.h"
-#include "profiler/model/model.h"
-#include "tuner/distributed/rank_group.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/device/tag_scope.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/trace/collect/host_collector.h"
+#include "tuner/runtime/between/rank_group.h"
 
 namespace mptune {
 
@@ -143,7 +143,7 @@ class Pipeline {
   double clip_gradients(double most);
 
   /// From the next step on, gradients are multiplied by `scale`, so that small ones do not vanish in fp16; the loss of a step is not.
-  /// GradientScaler (tuner/training) chooses it.
+  /// GradientScaler (tuner/runtime/training) chooses it.
   void set_loss_scale(double scale);
   [[nodiscard]] double loss_scale() const;
   /// Divides all gradients by the loss scale. Returns false if one of them, on any device, is not finite: leave the optimizers' step out
@@ -151,8 +151,8 @@ class Pipeline {
   [[nodiscard]] bool unscale_gradients();
 
   /// Goes on with the same training under another plan: parameters, buffers, the number of steps and the loss scale stay. Call it between
-  /// two steps, while nothing is recorded. The pipeline has new tensors afterwards, so that optimizers must be made anew (tuner/training).
-  /// Throws what the constructor throws; the pipeline then goes on under its old plan.
+  /// two steps, while nothing is recorded. The pipeline has new tensors afterwards, so that optimizers must be made anew
+  /// (tuner/runtime/training). Throws what the constructor throws; the pipeline then goes on under its old plan.
   void replan(const Plan& plan);
 
   /// Returns where the last step threw: "stage 1, forward of micro-batch 2, layer 'fc'", "stage 1, optimizer"; "" if it did not, or failed

@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "planner/plan_file.h"
-#include "profiler/model/model.h"
+#include "planner/plan/file/plan_file.h"
+#include "profiler/model/layers/model.h"
 
 namespace mptune {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "profiler/base/index.h"
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/verdict.h"
 
 namespace mptune::tuner {
 

@@ -9,7 +9,7 @@
 #include "profiler/base/optimizer_choice.h"
 #include "profiler/base/precision.h"
 #include "profiler/base/rank.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 
 namespace mptune::tuner {
 

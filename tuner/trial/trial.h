@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/trace/statistics/samples.h"
 #include "tuner/trial/disturbance.h"
 
 namespace mptune::tuner {
@@ -126,28 +126,6 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
   [[nodiscard]] virtual std::vector<Trial> run(const Series& series) = 0;
-};
-
-/// Returns predicted times with seeded log-normal noise and a shared drift. It is for tests of the search.
-class SimulatedRunner : public TrialRunner {
- public:
-  struct Options {
-    std::uint64_t seed = 0;
-    double noise = 0.01;        ///< sigma of the logarithm, per step
-    double model_error = 0.05;  ///< sigma of the logarithm, per plan
-    double drift_per_step = 0;
-    double start_s = 0;                      ///< what a series takes before its first step
-    std::vector<std::int64_t> memory_bytes;  ///< caps; a plan that is predicted to need more is OutOfMemory
-  };
-  SimulatedRunner(CostModel cost, Options options);
-  [[nodiscard]] std::vector<Trial> run(const Series& series) override;
-  /// Returns the true step time of this runner's model.
-  [[nodiscard]] double truth(const Plan& plan) const;
-
- private:
-  CostModel cost_;
-  Options options_;
-  std::uint64_t steps_ = 0;
 };
 
 }  // namespace mptune::tuner

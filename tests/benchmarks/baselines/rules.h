@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/simulate/operations.h"
 #include "tests/benchmarks/baselines/alpa.h"
 #include "tests/benchmarks/baselines/block_partition.h"

@@ -11,10 +11,10 @@
 
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/analyze/stalls.h"
 #include "profiler/base/index.h"
-#include "profiler/formats/action_times.h"
-#include "profiler/formats/any_trace.h"
+#include "profiler/trace/analyze/stalls.h"
+#include "profiler/trace/formats/action_times.h"
+#include "profiler/trace/formats/any_trace.h"
 #include "tests/planner/profiles.h"
 #include "tests/support/files.h"
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "planner/search/make_plan.h"
+#include "planner/search/search.h"
 #include "profiler/base/units.h"
 #include "tests/planner/profiles.h"
 

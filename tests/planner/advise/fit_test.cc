@@ -13,7 +13,7 @@
 #include <set>
 
 #include "planner/schedule/schedule.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
 #include "tests/planner/random_plans.h"

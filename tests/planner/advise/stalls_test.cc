@@ -1,5 +1,5 @@
 // Stalls that are planted into simulated pipelines are found, and cost what two replays differ by.
-#include "profiler/analyze/stalls.h"
+#include "profiler/trace/analyze/stalls.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/trace_builder.h"
+#include "profiler/trace/values/trace_builder.h"
 #include "tests/planner/profiles.h"
 #include "tests/support/cases.h"
 

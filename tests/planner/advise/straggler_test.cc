@@ -7,10 +7,10 @@
 #include <string>
 
 #include "planner/advise/advise.h"
-#include "profiler/analyze/breakdown.h"
-#include "profiler/analyze/step_work.h"
-#include "profiler/analyze/typical_times.h"
-#include "profiler/formats/pipeline_timeline.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/analyze/step_work.h"
+#include "profiler/trace/analyze/typical_times.h"
+#include "profiler/trace/formats/pipeline_timeline.h"
 #include "tests/support/files.h"
 
 namespace mptune::planner {

@@ -132,16 +132,16 @@ TEST(CostModel, HeldBytesOfAStageLeaveOutWhatItsNeighboursHold) {
   for (LayerCosts& layer : profile.classes[0].layers)
     for (LayerCost& cost : layer.by_samples) cost.split = SplitMemory{22 * cost.samples, 7 * cost.samples, 5 * cost.samples, 1, 1};
   const CostModel cost(profile);
-  EXPECT_TRUE(cost.split_memory_measured(0));
-  EXPECT_EQ(cost.held_bytes(0, 1, 2, 2), 2 * 10);
-  EXPECT_EQ(cost.held_bytes(0, 0, 3, 2), 2 * (3 * 10 + 2 * 7 + 2 * 5));
-  EXPECT_EQ(cost.held_bytes(0, 0, 3, 3), 3 * (3 * 10 + 2 * 7 + 2 * 5));
-  EXPECT_EQ(cost.split_memory(0, 1, 3).held_bytes, 66);
+  EXPECT_TRUE(cost.memory().split_memory_measured(0));
+  EXPECT_EQ(cost.memory().held_bytes(0, 1, 2, 2), 2 * 10);
+  EXPECT_EQ(cost.memory().held_bytes(0, 0, 3, 2), 2 * (3 * 10 + 2 * 7 + 2 * 5));
+  EXPECT_EQ(cost.memory().held_bytes(0, 0, 3, 3), 3 * (3 * 10 + 2 * 7 + 2 * 5));
+  EXPECT_EQ(cost.memory().split_memory(0, 1, 3).held_bytes, 66);
   profile.classes[0].layers[1].by_samples[1].split.reset();
-  EXPECT_EQ(CostModel(profile).held_bytes(0, 1, 2, 4), 4 * 10) << "in proportion to the size below";
+  EXPECT_EQ(CostModel(profile).memory().held_bytes(0, 1, 2, 4), 4 * 10) << "in proportion to the size below";
   profile.classes[0].layers[1].by_samples[0].split.reset();
-  EXPECT_FALSE(CostModel(profile).split_memory_measured(0));
-  EXPECT_EQ(CostModel(profile).held_bytes(0, 1, 2, 4), 2 * 300 * 4) << "all that is kept, twice";
+  EXPECT_FALSE(CostModel(profile).memory().split_memory_measured(0));
+  EXPECT_EQ(CostModel(profile).memory().held_bytes(0, 1, 2, 4), 2 * 300 * 4) << "all that is kept, twice";
 }
 
 TEST(CostModel, FusedConvolutionsCostWhatOneLargerMicrobatchCosts) {
@@ -163,9 +163,9 @@ TEST(CostModel, FusedConvolutionsCostWhatOneLargerMicrobatchCosts) {
   EXPECT_DOUBLE_EQ(seconds(cost, {4, 2}), 0.5 * 4.5 + 0.5 * (4 + 3)) << "the larger decides what fuses";
   EXPECT_DOUBLE_EQ(seconds(cost, {3, 3}), 0.5 * 4.5 + 0.5 * (3.5 + 3.5)) << "at least what fuses at 4";
   EXPECT_DOUBLE_EQ(seconds(cost, {8, 8}), 5 + 5);
-  EXPECT_EQ(cost.split_memory(0, 0, 3).fused_bytes, 30) << "at most what fuses at 2";
-  EXPECT_EQ(cost.split_memory(0, 0, 1).fused_bytes, cost.split_memory(0, 0, 1).held_bytes);
-  EXPECT_EQ(cost.split_memory(0, 0, 16).fused_share, 0);
+  EXPECT_EQ(cost.memory().split_memory(0, 0, 3).fused_bytes, 30) << "at most what fuses at 2";
+  EXPECT_EQ(cost.memory().split_memory(0, 0, 1).fused_bytes, cost.memory().split_memory(0, 0, 1).held_bytes);
+  EXPECT_EQ(cost.memory().split_memory(0, 0, 16).fused_share, 0);
   costs[2].split->fused_share = -1;
   EXPECT_DOUBLE_EQ(seconds(CostModel(profile), {2, 2}), 6) << "unknown";
   costs[2].split.reset();

@@ -8,7 +8,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "profiler/base/error.h"
-#include "profiler/trace/profile_limits.h"
+#include "profiler/trace/values/profile_limits.h"
 #include "tests/planner/profiles.h"
 
 namespace mptune::planner {

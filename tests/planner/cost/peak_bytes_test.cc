@@ -4,6 +4,7 @@
 #include <random>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/peak_bytes.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tests/planner/offloading.h"
@@ -55,8 +56,8 @@ TEST(PeakBytes, OffloadedByHand) {
   const std::int64_t first_backward = 3 * 1000 + 1000 + 50 + 300 + 100 - 1200;  // at layer 0, above all that is saved
   EXPECT_EQ(cost.peak_bytes(plain)[0], 4000 + 4 * 1200 + first_backward);
   EXPECT_EQ(cost.peak_bytes(plan)[0], 4000 + 3 * 1200 + first_backward);
-  EXPECT_EQ(cost.peak_contents(plan)[0].activations_bytes, (std::map<int, std::int64_t>{{0, 1200}, {1, 1200}, {3, 1200}}));
-  const MemoryLevels levels = cost.memory_levels(plan)[0];
+  EXPECT_EQ(peak_contents(plan, cost)[0].activations_bytes, (std::map<int, std::int64_t>{{0, 1200}, {1, 1200}, {3, 1200}}));
+  const MemoryLevels levels = memory_levels(plan, cost)[0];
   EXPECT_EQ(levels.during_bytes,
             (std::vector<std::int64_t>{4000 + 1200 + 50, 4000 + 2400 + 50, 4000 + 2400 + 50, 4000 + 3600 + 50, 4000 + 3600 + first_backward,
                                        8000 + 2400 + 50, 8000 + 2400 + 50, 8000 + 1200 + 50}));
@@ -67,7 +68,7 @@ TEST(PeakBytes, OffloadedOnAGpuByHand) {
   const CostModel cost(testing::with_gpus(make_profile({.layers = 4}), 0));
   for (const int m : {4, 8}) {
     const Plan plan = testing::with_offload(scheduled(stages_of(4, {1}, testing::ones(m)), "gpipe"));
-    const PeakContents contents = cost.peak_contents(plan)[0];
+    const PeakContents contents = peak_contents(plan, cost)[0];
     EXPECT_EQ(contents.communication_buffer_bytes, 2 * 1200);
     EXPECT_EQ(contents.activations_bytes, (std::map<int, std::int64_t>{{m - 1, 1200}})) << "it is still being copied";
     EXPECT_EQ(contents.total(), 4000 + 2400 + 1200 + 3 * 1000 + 1000 + 50 + 100);
@@ -83,9 +84,9 @@ TEST(PeakBytes, AnOutputStaysForALaterStageOfTheDevice) {
   Plan plan = stages_of(2, {1, 1}, testing::ones(2), 1);
   plan.actions = {actions_from_text("0F0 0F1 1F0 1F1 1B0 1B1 0B0 0B1", "here")};
   plan.schedule = "by hand";
-  const MemoryLevels plain = cost.memory_levels(plan)[0];
+  const MemoryLevels plain = memory_levels(plan, cost)[0];
   plan.stages[0].offload = true;
-  const MemoryLevels away = cost.memory_levels(plan)[0];
+  const MemoryLevels away = memory_levels(plan, cost)[0];
   // 1F0: micro-batch 0 of stage 0 is away but for its output.
   EXPECT_EQ(plain.during_bytes[2] - away.during_bytes[2], 300 - 100);
   // 1F1: micro-batch 1, too.
@@ -115,7 +116,7 @@ TEST(PeakBytes, MessagesOfReplicasOfOtherRanksTakeNoMemoryOfAGpu) {
   const auto buffers_on = [&](const std::vector<std::string>& names) {
     Plan plan = scheduled(stages_of(2, {2}, {1, 1}), "1f1b");
     plan.devices = names;
-    return CostModel(testing::with_gpus(testing::with_names(profile, names), 0)).peak_contents(plan)[0].communication_buffer_bytes;
+    return peak_contents(plan, CostModel(testing::with_gpus(testing::with_names(profile, names), 0)))[0].communication_buffer_bytes;
   };
   EXPECT_EQ(buffers_on({"0@cuda:0", "1@cuda:0"}), buffers_on({"cuda:0", "cuda:1"}));
 }
@@ -128,7 +129,7 @@ TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
   const auto contents_on = [&](const std::vector<std::string>& names) {
     Plan plan = scheduled(stages_of(2, {4}, {1, 1, 1, 1}), "1f1b");
     plan.devices = names;
-    return CostModel(testing::with_names(profile, names)).peak_contents(plan);
+    return peak_contents(plan, CostModel(testing::with_names(profile, names)));
   };
   const auto together = contents_on(testing::cpu_names(4)), apart = contents_on({"0@cpu:0", "0@cpu:1", "1@cpu:2", "2@cpu:3"});
   for (std::size_t d = 0; d < 4; ++d) {
@@ -142,7 +143,7 @@ TEST(PeakBytes, ReplicasOfOtherRanksHaveParametersOfTheirOwn) {
 
 TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   const CostModel cost(make_profile({.layers = 4}));
-  const std::vector<PeakContents> contents = cost.peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"));
+  const std::vector<PeakContents> contents = peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"), cost);
   ASSERT_EQ(contents.size(), 2u);
   PeakContents first;
   first.parameters_bytes = first.gradients_bytes = 2000;
@@ -188,7 +189,7 @@ TEST(PeakBytes, TiedWeightsOfThreeLayers) {
 // One stage of 4 layers, two micro-batches of one sample: F0 B0 F1 B1.
 TEST(MemoryLevels, OneDeviceByHand) {
   const CostModel cost(make_profile({.layers = 4}));
-  const std::vector<MemoryLevels> levels = cost.memory_levels(scheduled(stages_of(4, {1}, {1, 1}), "1f1b"));
+  const std::vector<MemoryLevels> levels = memory_levels(scheduled(stages_of(4, {1}, {1, 1}), "1f1b"), cost);
   ASSERT_EQ(levels.size(), 1u);
   const std::int64_t owned = 4000, kept = 1200, workspace = 50, gradients = 4000;
   EXPECT_EQ(levels[0].before_bytes, owned);
@@ -209,7 +210,7 @@ TEST(MemoryLevels, OfASplitBackwardByHand) {
   for (ProfileLayer& layer : profile.layers) layer.unsplit_bytes = 30;
   Plan plan = stages_of(2, {1}, {1});
   plan.actions = {{{0, ActionKind::forward, 0}, {0, ActionKind::backward_input, 0}, {0, ActionKind::backward_weight, 0}}};
-  const std::vector<MemoryLevels> levels = CostModel(profile).memory_levels(plan);
+  const std::vector<MemoryLevels> levels = memory_levels(plan, CostModel(profile));
   ASSERT_EQ(levels.size(), 1u);
   const std::int64_t owned = 2000, held = 2 * 80 + 100 + 100;
   // Input gradients: the last layer's, all kept yet. Weight gradients: the first layer's, whose gradients join those of the last one.
@@ -229,7 +230,7 @@ TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
   for (int trial = 0; trial < 100; ++trial) {
     const CostModel cost = testing::random_cost(random, 6, 3);
     const Plan plan = trial % 2 == 0 ? testing::random_plan(random, 6, 3) : testing::random_virtual_plan(random, 6, 3, trial % 3);
-    const std::vector<MemoryLevels> levels = cost.memory_levels(plan);
+    const std::vector<MemoryLevels> levels = memory_levels(plan, cost);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     for (std::size_t d = 0; d < levels.size(); ++d) {
       const MemoryLevels& level = levels[d];
@@ -268,11 +269,11 @@ TEST(PeakBytes, CountsTheInputOfTheFirstStageOfAGpu) {
   EXPECT_EQ(with[1], without[1]);
   EXPECT_EQ(peaks(profile), in_host_memory) << "read where it lies";
   profile.fingerprint.input = "64:int64";
-  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512);
+  EXPECT_EQ(CostModel(profile).tensors().input_bytes_per_sample(), 512);
   profile.fingerprint.input = "words=64:int64,image=3x5:float32,label=scalar:int64";
-  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512 + 60 + 8);
+  EXPECT_EQ(CostModel(profile).tensors().input_bytes_per_sample(), 512 + 60 + 8);
   profile.fingerprint.input = "99999999x99999999x99999999";
-  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 0);
+  EXPECT_EQ(CostModel(profile).tensors().input_bytes_per_sample(), 0);
 }
 
 TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
@@ -395,7 +396,7 @@ TEST(PeakBytes, OfMeasuredPeaksByHand) {
   // The first backward at the first layer: the second layer's gradients, its own, the gradient of its output.
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], 2000 + losses + 600 + 300 + 100 + 1000 + 1007);
   plan.stages[0].recompute.mode = Recompute::Mode::all;
-  const MemoryLevels levels = CostModel(profile).memory_levels(plan)[0];
+  const MemoryLevels levels = memory_levels(plan, CostModel(profile))[0];
   EXPECT_EQ(levels.during_bytes[0], 2000 + losses + 110 + 100) << "the second layer's forward, and its input";
   EXPECT_EQ(levels.after_bytes[0], 2000 + losses);
 }
@@ -421,7 +422,7 @@ TEST(PeakBytes, WhatAGpuSendsIsFreeThreeActionsLater) {
   const Profile profile = testing::with_gpus(make_profile({.layers = 2, .devices = 2}), 0);
   Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1, 1, 1, 1, 1}), "gpipe");
   plan.stages[0].recompute.mode = Recompute::Mode::all;
-  const std::vector<std::int64_t> during = CostModel(profile).memory_levels(plan)[0].during_bytes;
+  const std::vector<std::int64_t> during = memory_levels(plan, CostModel(profile))[0].during_bytes;
   const auto growth = [&](std::size_t action) { return during[action] - during[action - 1]; };
   EXPECT_EQ(growth(3), growth(1));
   EXPECT_EQ(growth(3) - growth(4), 100) << "an output";
@@ -442,7 +443,7 @@ TEST(PeakBytes, AddsTheAllocatorsReserve) {
   const Plan plan = scheduled(stages_of(4, {1}, {3}), "naive");
   const std::int64_t without = CostModel(profile).peak_bytes(plan)[0];
   profile.classes[0].allocator_reserve = 0.07;
-  const PeakContents contents = CostModel(profile).peak_contents(plan)[0];
+  const PeakContents contents = peak_contents(plan, CostModel(profile))[0];
   EXPECT_EQ(contents.reserve_bytes, static_cast<std::int64_t>(std::ceil(0.07 * static_cast<double>(without))));
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + contents.reserve_bytes);
 }
@@ -452,7 +453,7 @@ TEST(PeakBytes, AddsWhatLibrariesKeep) {
   const Plan plan = scheduled(stages_of(4, {1}, {3}), "naive");
   const std::int64_t without = CostModel(profile).peak_bytes(plan)[0];
   profile.classes[0].library_bytes = 32 << 20;
-  EXPECT_EQ(CostModel(profile).peak_contents(plan)[0].library_bytes, 32 << 20);
+  EXPECT_EQ(peak_contents(plan, CostModel(profile))[0].library_bytes, 32 << 20);
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + (32 << 20));
 }
 
@@ -463,7 +464,7 @@ TEST(PeakBytes, AddsBuffersOfNcclForEveryDeviceThatIsSpokenTo) {
   const CostModel cost(profile);
   const std::vector<std::int64_t> both{1001 + 2000, 2002 + 3001};  // of devices 0 and 1, 1 and 2
   std::vector<std::int64_t> bytes;
-  for (const PeakContents& contents : cost.peak_contents(scheduled(stages_of(6, {1, 1, 1}, {1, 1}), "1f1b")))
+  for (const PeakContents& contents : peak_contents(scheduled(stages_of(6, {1, 1, 1}, {1, 1}), "1f1b"), cost))
     bytes.push_back(contents.library_bytes);
   EXPECT_EQ(bytes, (std::vector<std::int64_t>{both[0], both[0] + both[1], both[1]}));
 }
@@ -473,7 +474,7 @@ TEST(PeakBytes, AddsBuffersOfNcclForReplicas) {
   Profile profile = make_profile({.layers = 4, .devices = 2});
   for (LinkCost& link : profile.links) link.communicator_bytes = 500;
   const Plan plan = scheduled(stages_of(4, {2}, {1, 1}), "1f1b");
-  for (const PeakContents& contents : CostModel(profile).peak_contents(plan)) EXPECT_EQ(contents.library_bytes, 1000);
+  for (const PeakContents& contents : peak_contents(plan, CostModel(profile))) EXPECT_EQ(contents.library_bytes, 1000);
 }
 
 // A skip from the first to the last of three stages goes past the second: only the two ends hold it.

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "planner/cost/cost_model.h"
-#include "profiler/formats/operator_tables.h"
-#include "profiler/formats/text_input.h"
+#include "profiler/trace/formats/operator_tables.h"
+#include "profiler/trace/formats/text_input.h"
 #include "tests/support/files.h"
 
 namespace mptune::planner {

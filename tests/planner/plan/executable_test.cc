@@ -1,10 +1,10 @@
-#include "planner/executable.h"
+#include "planner/plan/executable.h"
 
 #include <gmock/gmock.h>
 
 #include "planner/schedule/schedule.h"
 #include "tests/planner/profiles.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 namespace mptune::planner {
 namespace {

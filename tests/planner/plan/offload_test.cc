@@ -1,12 +1,12 @@
-#include "planner/offload.h"
+#include "planner/plan/offload.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "planner/executable.h"
-#include "planner/plan_file.h"
+#include "planner/plan/executable.h"
+#include "planner/plan/file/plan_file.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "tests/planner/profiles.h"
 
 namespace mptune::planner {

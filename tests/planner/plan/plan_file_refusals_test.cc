@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "profiler/base/error.h"
 #include "tests/planner/plan/plan_file_example.h"
 

@@ -1,4 +1,4 @@
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

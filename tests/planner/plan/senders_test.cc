@@ -1,4 +1,4 @@
-#include "planner/senders.h"
+#include "planner/plan/senders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // Intra-op threads of a plan's devices: values, plan files, exactness.
-#include "planner/threads.h"
+#include "planner/plan/threads.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "tests/planner/profiles.h"
 #include "tests/support/error_of.h"
 

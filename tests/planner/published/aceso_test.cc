@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/error.h"
 #include "tests/support/aceso_tables.h"
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "profiler/base/error.h"
-#include "profiler/formats/placement_json.h"
+#include "profiler/trace/formats/placement_json.h"
 #include "tests/support/files.h"
 
 namespace mptune::planner {

@@ -5,12 +5,12 @@
 #include <functional>
 #include <limits>
 
-#include "planner/helping.h"
+#include "planner/plan/helping.h"
 #include "planner/schedule/schedule.h"
-#include "planner/search/families.h"
-#include "planner/search/family_bound.h"
-#include "planner/search/packing.h"
-#include "planner/search/two_rounds.h"
+#include "planner/search/bounds/family_bound.h"
+#include "planner/search/bounds/packing.h"
+#include "planner/search/bounds/two_rounds.h"
+#include "planner/search/space/families.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/index.h"
 #include "tests/planner/random_plans.h"

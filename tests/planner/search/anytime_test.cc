@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/brute_force.h"

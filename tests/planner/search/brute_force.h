@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/executable.h"
+#include "planner/plan/executable.h"
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/ranking.h"
+#include "planner/search/joint/ranking.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"

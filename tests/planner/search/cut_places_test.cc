@@ -5,7 +5,9 @@
 
 #include <numeric>
 
-#include "planner/search/given_choices.h"
+#include "planner/search/search.h"
+#include "planner/search/search_result.h"
+#include "planner/search/space/given_choices.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
 #include "tests/support/error_of.h"

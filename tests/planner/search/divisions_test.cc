@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "tests/planner/pool_profiles.h"
 #include "tests/planner/search/spaces.h"

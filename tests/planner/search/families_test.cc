@@ -1,4 +1,4 @@
-#include "planner/search/families.h"
+#include "planner/search/space/families.h"
 
 #include <gmock/gmock.h>
 
@@ -7,9 +7,9 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/helping.h"
+#include "planner/plan/helping.h"
 #include "planner/schedule/schedule.h"
-#include "planner/search/family_bound.h"
+#include "planner/search/bounds/family_bound.h"
 
 #include "planner/simulate/schedule_costs.h"
 #include "tests/planner/random_plans.h"

@@ -1,5 +1,5 @@
 // Fused weight gradients against every choice of group sizes on small plans.
-#include "planner/search/fuse_weights.h"
+#include "planner/search/finish/fuse_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/helping.h"
+#include "planner/plan/helping.h"
 #include "planner/schedule/schedule.h"
+#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
 
@@ -61,7 +63,8 @@ bool next_choice(std::vector<int>& sizes, int m) {
 
 bool any_layer_fuses(const Stage& stage, const CostModel& cost) {
   bool any = false;
-  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) any = any || cost.split_memory(0, layer, 1).fused_share > 0;
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
+    any = any || cost.memory().split_memory(0, layer, 1).fused_share > 0;
   return any;
 }
 

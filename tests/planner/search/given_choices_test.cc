@@ -1,3 +1,4 @@
+#include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 
@@ -9,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"

@@ -1,5 +1,5 @@
-#include "planner/search/graph_search.h"
-#include "planner/search/graph_bound.h"
+#include "planner/search/graph/graph_search.h"
+#include "planner/search/graph/graph_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "planner/schedule/schedule.h"
-#include "planner/search/graph_states.h"
+#include "planner/search/graph/graph_states.h"
+#include "planner/search/search.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/profile_tensors.h"
+#include "profiler/trace/values/profile_tensors.h"
 #include "tests/planner/graphs.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/search/spaces.h"

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <random>
 
-#include "planner/helping.h"
-#include "planner/search/family_bound.h"
-#include "planner/search/helping_bound.h"
-#include "planner/search/joint_search.h"
+#include "planner/plan/helping.h"
+#include "planner/search/bounds/family_bound.h"
+#include "planner/search/bounds/helping_bound.h"
+#include "planner/search/joint/joint_search.h"
+#include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/search/brute_force.h"

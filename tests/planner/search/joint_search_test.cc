@@ -1,4 +1,4 @@
-#include "planner/search/joint_search.h"
+#include "planner/search/joint/joint_search.h"
 #include "profiler/base/index.h"
 
 #include <gtest/gtest.h>

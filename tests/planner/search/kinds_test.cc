@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/brute_force.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/schedule/warm_ups.h"
+#include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "tests/planner/profiles.h"

@@ -3,9 +3,12 @@
 #include <functional>
 #include <map>
 
+#include "planner/plan/plan_words.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/baselines.h"
+#include "planner/search/make_plan.h"
+#include "planner/search/space/search_space.h"
 #include "profiler/base/error.h"
 
 namespace mptune::planner {

@@ -1,5 +1,5 @@
 // Offloading in place of recomputation, in a search of made-up GPUs.
-#include "planner/search/offload_stages.h"
+#include "planner/search/finish/offload_stages.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,10 @@
 #include <random>
 #include <vector>
 
-#include "planner/offload.h"
+#include "planner/plan/offload.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"

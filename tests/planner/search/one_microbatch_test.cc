@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/schedule/schedule.h"
 #include "planner/search/search.h"
 #include "planner/simulate/simulate.h"

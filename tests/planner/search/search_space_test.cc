@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
-#include "planner/field.h"
-#include "planner/search/given_choices.h"
+#include "planner/plan/field.h"
+#include "planner/search/space/given_choices.h"
 #include "tests/planner/search/spaces.h"
 
 namespace mptune::planner {

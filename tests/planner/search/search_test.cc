@@ -1,4 +1,5 @@
 #include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "planner/plan_file.h"
+#include "planner/plan/file/plan_file.h"
 #include "profiler/base/error.h"
 #include "tests/planner/search/brute_force.h"
 

@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <random>
 
-#include "planner/plan_file.h"
-#include "planner/search/ranking.h"
+#include "planner/plan/file/plan_file.h"
+#include "planner/plan/plan_words.h"
+#include "planner/plan/threads.h"
+#include "planner/search/baselines.h"
+#include "planner/search/joint/ranking.h"
 #include "planner/search/search.h"
-#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
 #include "tests/support/variants.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 namespace mptune::planner {
 namespace {

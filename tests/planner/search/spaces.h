@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "tests/planner/profiles.h"
 
 namespace mptune::testing {

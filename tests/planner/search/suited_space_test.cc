@@ -1,8 +1,11 @@
-#include "planner/search/suited_space.h"
+#include "planner/search/space/suited_space.h"
 
 #include <gmock/gmock.h>
 
-#include "planner/numerics.h"
+#include "planner/plan/numerics.h"
+#include "planner/search/baselines.h"
+#include "planner/search/search.h"
+#include "planner/search/search_result.h"
 #include "tests/planner/search/spaces.h"
 #include "tests/support/error_of.h"
 

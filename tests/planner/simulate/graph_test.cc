@@ -12,7 +12,7 @@
 
 #include "planner/simulate/simulate.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/profile_tensors.h"
+#include "profiler/trace/values/profile_tensors.h"
 #include "tests/planner/graphs.h"
 #include "tests/planner/random_plans.h"
 

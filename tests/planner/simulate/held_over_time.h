@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/simulate/operations.h"
 #include "profiler/base/index.h"
 
@@ -101,7 +101,7 @@ class HeldOverTime {
         segments.push_back({layer, layer, again, 0, held ? 0 : cost_.boundary_bytes(layer, samples, false)});
       }
       segments.back().last = layer + 1;
-      segments.back().kept += cost_.saved_activation_bytes(device_of(stage(s), i), layer, layer + 1, samples);
+      segments.back().kept += cost_.memory().saved_activation_bytes(device_of(stage(s), i), layer, layer + 1, samples);
     }
     if (!segments.back().again) segments.back().sent = dropped(device_of(stage(s), i), stage(s).last_layer - 1, samples);
     return segments;
@@ -121,9 +121,9 @@ class HeldOverTime {
       now += segment.input;
       for (int layer = segment.first; layer < segment.last; ++layer) {
         const std::int64_t input = layer > segment.first ? cost_.boundary_bytes(layer, samples, false) : 0;
-        const std::int64_t held = segment.again ? input + cost_.bare_forward_bytes(device, layer, samples)
-                                                : cost_.saved_activation_bytes(device, segment.first, layer + 1, samples) +
-                                                      cost_.workspace_bytes(device, layer, layer + 1, samples);
+        const std::int64_t held = segment.again ? input + cost_.memory().bare_forward_bytes(device, layer, samples)
+                                                : cost_.memory().saved_activation_bytes(device, segment.first, layer + 1, samples) +
+                                                      cost_.memory().workspace_bytes(device, layer, layer + 1, samples);
         most = std::max(most, now + held);
       }
       now += segment.again ? 0 : segment.kept;
@@ -133,7 +133,7 @@ class HeldOverTime {
 
   // What a layer's forward made and its backward does not read, if somebody behind it had it.
   std::int64_t dropped(int device, int layer, int samples) const {
-    return layer + 1 == cost_.layers() || cost_.keeps_output(device, layer) ? 0 : cost_.made_bytes(layer, samples);
+    return layer + 1 == cost_.layers() || cost_.memory().keeps_output(device, layer) ? 0 : cost_.tensors().made_bytes(layer, samples);
   }
 
   // From the last segment to the first: each is run again when it comes to it. Layer by layer what was kept goes and, the first time, the
@@ -151,11 +151,11 @@ class HeldOverTime {
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
         const bool first = is_first_backward(s, i);
         most = std::max(most, now + gradient +
-                                  (first ? cost_.first_backward_bytes(device, layer, samples)
-                                         : cost_.workspace_bytes(device, layer, layer + 1, samples)));
+                                  (first ? cost_.memory().first_backward_bytes(device, layer, samples)
+                                         : cost_.memory().workspace_bytes(device, layer, layer + 1, samples)));
         now += first ? own(layer) - shared_with(layer, ran) : 0;
         ran.push_back(layer);
-        now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
+        now -= cost_.memory().saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
       }
       now -= segments[k].input;
     }
@@ -170,7 +170,7 @@ class HeldOverTime {
            (layer + 1 == stage(s).last_layer ? memory.held_gradient_bytes : 0);
   }
   SplitMemory split(int s, int i, int layer) const {
-    return cost_.split_memory(device_of(stage(s), i), layer, plan_.microbatch_sizes[as_index(i)]);
+    return cost_.memory().split_memory(device_of(stage(s), i), layer, plan_.microbatch_sizes[as_index(i)]);
   }
 
   // Like a whole backward, but what the layers hold stays, and few gradients of parameters come.
@@ -190,7 +190,7 @@ class HeldOverTime {
         ran.push_back(layer);
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
         most = std::max(most, now + gradient + split(s, i, layer).input_workspace_bytes);
-        now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped;
+        now -= cost_.memory().saved_activation_bytes(device, layer, layer + 1, samples) - dropped;
         const std::int64_t read = layer == stage(s).first_layer ? 0 : split(s, i, layer).held_input_bytes;
         now += held_by(s, i, layer) - read + (dropped > 0 ? 0 : read_behind);
         read_behind = read;
@@ -268,7 +268,7 @@ class HeldOverTime {
     std::int64_t from = kEnd;
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
       if (device_of(stage(s), i) != device) continue;
-      const bool measured = cost_.split_memory_measured(device);
+      const bool measured = cost_.memory().split_memory_measured(device);
       from = std::min(from, did(s, i, EventKind::backward) || measured ? release(s, i) : work(s, i, EventKind::backward_weight).start);
     }
     hold(device, from, kEnd, parameters(stage(s).first_layer, stage(s).last_layer));
@@ -278,7 +278,7 @@ class HeldOverTime {
     const int device = device_of(stage(s), i);
     const int samples = plan_.microbatch_sizes[as_index(i)];
     const std::vector<Segment> segments = segments_of(s, i);
-    const std::int64_t workspace = cost_.workspace_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
+    const std::int64_t workspace = cost_.memory().workspace_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
     const Span forward = work(s, i, EventKind::forward);
     const bool again = did(s, i, EventKind::recompute);
     const std::int64_t back = again ? work(s, i, EventKind::recompute).start : gradient(s, i).start;
@@ -287,8 +287,8 @@ class HeldOverTime {
     hold(device, forward.start, forward.end, bytes_in_forward(device, segments, samples) - between);
     if (did(s, i, EventKind::backward)) {
       hold(device, back, release(s, i), bytes_in_backward(s, i, segments) - between);
-    } else if (cost_.split_memory_measured(device)) {
-      const std::int64_t held = cost_.held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
+    } else if (cost_.memory().split_memory_measured(device)) {
+      const std::int64_t held = cost_.memory().held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
       hold(device, back, gradient(s, i).end, bytes_in_input_gradients(s, i, segments) - between);
       hold(device, gradient(s, i).end, release(s, i), held - between);
       hold(device, work(s, i, EventKind::backward_weight).start, release(s, i), bytes_in_weight_gradients(s, i) - held);
@@ -298,7 +298,7 @@ class HeldOverTime {
       for (const Segment& segment : segments) kept += segment.kept;
       hold(device, back, release(s, i), kept - between);
       hold(device, gradient(s, i).start, release(s, i),
-           cost_.held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples) - kept);
+           cost_.memory().held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples) - kept);
       hold(device, work(s, i, EventKind::backward_weight).start, release(s, i), workspace);
     }
   }
@@ -312,7 +312,7 @@ class HeldOverTime {
     const Segment last = segments_of(front, i).back();
     const bool drops = last.again || last.sent > 0;
     if (device == before) {
-      const bool in_two = !did(front, i, EventKind::backward) && cost_.split_memory_measured(device);
+      const bool in_two = !did(front, i, EventKind::backward) && cost_.memory().split_memory_measured(device);
       const std::int64_t kept_until = in_two ? gradient(front, i).end : release(front, i);
       hold_until_read(s, i, device, drops ? work(front, i, EventKind::forward).end : kept_until, output, split_input(s, i));
       hold_until_read(front, i, device, gradient(s, i).end, gradients, split_gradient(front, i));
@@ -329,16 +329,16 @@ class HeldOverTime {
 
   // All of it until the stage's gradients of inputs have ended, then what its weight gradients read; all of it where that was not measured.
   void hold_until_read(int s, int i, int device, std::int64_t from, std::int64_t all, std::int64_t read) {
-    const bool measured = cost_.split_memory_measured(device);
+    const bool measured = cost_.memory().split_memory_measured(device);
     const std::int64_t until = measured ? gradient(s, i).end : release(s, i);
     hold(device, from, until, all);
     hold(device, std::max(from, until), release(s, i), std::min(all, read));
   }
   std::int64_t split_input(int s, int i) const {
-    return cost_.split_memory_measured(device_of(stage(s), i)) ? split(s, i, stage(s).first_layer).held_input_bytes : 0;
+    return cost_.memory().split_memory_measured(device_of(stage(s), i)) ? split(s, i, stage(s).first_layer).held_input_bytes : 0;
   }
   std::int64_t split_gradient(int s, int i) const {
-    return cost_.split_memory_measured(device_of(stage(s), i)) ? split(s, i, stage(s).last_layer - 1).held_gradient_bytes : 0;
+    return cost_.memory().split_memory_measured(device_of(stage(s), i)) ? split(s, i, stage(s).last_layer - 1).held_gradient_bytes : 0;
   }
 
   static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/index.h"
 
 namespace mptune::testing {
@@ -151,7 +151,7 @@ class HelpingOracle {
     const int cut = stage(std::max(next, job.action.stage)).first_layer;
     const auto bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[as_index(job.action.microbatch)], !forward);
     const long long takes = ns(cost_.copy_seconds(job.owner, to, bytes));
-    const bool sender_copies = cost_.sender_copies(job.owner, to);
+    const bool sender_copies = cost_.copies().sender_copies(job.owner, to);
     if (sender_copies) free_[as_index(job.owner)] = now_ + takes;
     links_[{job.owner, to}].push_back({{kind, job.action.stage, job.action.microbatch, to}, takes, sender_copies ? now_ + takes : -1});
   }

@@ -9,13 +9,13 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/helping.h"
+#include "planner/plan/helping.h"
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/operations.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/analyze/breakdown.h"
-#include "profiler/analyze/critical_path.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/analyze/critical_path.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/simulate/helping_oracle.h"

@@ -6,9 +6,9 @@
 
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/analyze/breakdown.h"
-#include "profiler/analyze/replay.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/analyze/replay.h"
 #include "tests/planner/profiles.h"
 #include "tests/support/cases.h"
 

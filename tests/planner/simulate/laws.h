@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/index.h"
-#include "profiler/trace/trace.h"
+#include "profiler/trace/values/trace.h"
 
 /// What every simulated trace keeps, whatever its plan.
 namespace mptune::testing {

@@ -1,5 +1,5 @@
 // The simulated step of plans that offload, against times by hand and a simulator that knows nothing of the planner's.
-#include "planner/offload.h"
+#include "planner/plan/offload.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@
 #include "planner/schedule/schedule.h"
 #include "planner/simulate/operations.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/analyze/breakdown.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/trace/analyze/breakdown.h"
 #include "tests/planner/offloading.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/simulate/laws.h"
@@ -92,9 +92,9 @@ class SlowOffload {
     const int samples = plan_.microbatch_sizes[as_index(away.microbatch)];
     const std::int64_t bytes = offloaded_bytes(cost_, device, plan_.stages[as_index(away.stage)], samples);
     std::int64_t& free = free_[{to_host ? -1 : -2, device}];
-    free = std::max(free, start) + to_ns(cost_.host_copy_seconds(device, to_host, bytes));
+    free = std::max(free, start) + to_ns(cost_.copies().host_seconds(device, to_host, bytes));
     ended_[{to_host ? out : in, device, away.forward, 0}] = free;
-    delays_[device] += to_ns(cost_.host_copy_delay_seconds(device, to_host, bytes));
+    delays_[device] += to_ns(cost_.copies().host_delay_seconds(device, to_host, bytes));
   }
 
   void fetch(int device, int at, std::int64_t start) {
@@ -165,7 +165,7 @@ TEST(SimulateOffload, OneDeviceByHand) {
 // Four forwards and backwards of 1 and 2 ms, and a copy of 3 and one of 1 ms for each of them, one after the other.
 TEST(SimulateOffload, ADeviceThatCopiesComputesNothingMeanwhile) {
   const CostModel cost(with_host_copies(make_profile({.layers = 1, .devices = 1}), {0, 1e5, true}, {0, 3e5, true}));
-  EXPECT_FALSE(cost.can_offload(0)) << "nothing is hidden";
+  EXPECT_FALSE(cost.copies().can_offload(0)) << "nothing is hidden";
   const Plan plan = with_offload(scheduled(stages_of(1, {1}, ones(4)), "gpipe"));
   EXPECT_NEAR(predict(plan, cost).step_s, 0.028, 1e-9);
   EXPECT_NEAR(lower_bound_seconds(plan, cost), 0.028, 1e-9);
@@ -189,8 +189,8 @@ TEST(SimulateOffload, ASlowCopyBackDelaysItsBackward) {
 
 TEST(SimulateOffload, NeedsCopiesToTheHost) {
   const CostModel cost(make_profile({.layers = 2, .devices = 2}));
-  EXPECT_FALSE(cost.can_offload(0));
-  EXPECT_THROW((void)cost.host_copy_seconds(0, true, 1), Error);
+  EXPECT_FALSE(cost.copies().can_offload(0));
+  EXPECT_THROW((void)cost.copies().host_seconds(0, true, 1), Error);
   const Plan plan = scheduled(stages_of(2, {1, 1}, ones(6)), "gpipe");
   EXPECT_NO_THROW((void)predict(plan, cost));
   EXPECT_THROW((void)predict(with_offload(plan), cost), Error);

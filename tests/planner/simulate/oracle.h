@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/index.h"
 
 namespace mptune::testing {
@@ -129,7 +129,7 @@ class Oracle {
     if (to != from) {
       const int cut = plan_.stages[as_index(std::max(stage, next))].first_layer;
       const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[as_index(i)], !forward);
-      double& free = cost_.sender_copies(from, to) ? free_[from] : lane_[{from, to}];
+      double& free = cost_.copies().sender_copies(from, to) ? free_[from] : lane_[{from, to}];
       free = t = std::max(t, free) + cost_.copy_seconds(from, to, bytes);
     }
     arrived_[{forward, next, i}] = t;

@@ -9,9 +9,10 @@
 #include <random>
 #include <set>
 
+#include "planner/cost/replica_costs.h"
 #include "planner/schedule/schedule.h"
-#include "profiler/analyze/breakdown.h"
 #include "profiler/base/error.h"
+#include "profiler/trace/analyze/breakdown.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/random_plans.h"
 #include "tests/planner/simulate/laws.h"
@@ -81,10 +82,10 @@ TEST(Simulate, ReplicasOnGpusCopyGradientsAndParametersOverTheirLinks) {
   const Plan plan = scheduled(stages_of(2, {3}, {2, 2, 2}), "1f1b");
   const CostModel cost(testing::with_gpus(profile, 0));
   const std::vector<int> all{0, 1, 2};
-  EXPECT_NEAR(cost.replica_copies_seconds(all, 0), 3 * (1000 / 1e5), 1e-9);
-  EXPECT_NEAR(cost.replica_copies_seconds(all, 1), 3 * (1000 / 1e5 + 4 * 0.002), 1e-9) << "four tensors";
-  EXPECT_EQ(cost.replica_copies_seconds(std::vector<int>{2}, 0), 0);
-  EXPECT_EQ(CostModel(profile).replica_copies_seconds(all, 1), 0) << "in the host's memory";
+  EXPECT_NEAR(replica_copies_seconds(cost, all, 0), 3 * (1000 / 1e5), 1e-9);
+  EXPECT_NEAR(replica_copies_seconds(cost, all, 1), 3 * (1000 / 1e5 + 4 * 0.002), 1e-9) << "four tensors";
+  EXPECT_EQ(replica_copies_seconds(cost, std::vector<int>{2}, 0), 0);
+  EXPECT_EQ(replica_copies_seconds(CostModel(profile), all, 1), 0) << "in the host's memory";
   Profile instant = profile;
   for (LinkCost& link : instant.links) link.tensor_s = 0, link.bytes_per_second = 1e15;
   const double without_s = predict(plan, CostModel(testing::with_gpus(instant, 0))).step_s;
@@ -102,11 +103,11 @@ TEST(Simulate, RanksOfReplicasShareTheSumOfTheGradients) {
   const CostModel cost(testing::with_names(profile, plan.devices));
   const double message_s = 0.01 + 1000 / 1e5;
   const std::vector<int> all{0, 1, 2, 3};
-  EXPECT_NEAR(cost.replica_messages_seconds(all, 2000), 3 * message_s, 1e-12);
-  EXPECT_EQ(cost.replica_messages_seconds(std::vector<int>{0, 1}, 2000), 0);
-  EXPECT_EQ(cost.updating_replicas(all), (std::vector<int>{0, 2}));
-  EXPECT_EQ(cost.summing_replicas(all), (std::vector<int>{0, 2}));
-  EXPECT_EQ(cost.summing_replicas(std::vector<int>{0, 1}), (std::vector<int>{0, 1}));
+  EXPECT_NEAR(replica_messages_seconds(cost, all, 2000), 3 * message_s, 1e-12);
+  EXPECT_EQ(replica_messages_seconds(cost, std::vector<int>{0, 1}, 2000), 0);
+  EXPECT_EQ(updating_replicas(cost, all), (std::vector<int>{0, 2}));
+  EXPECT_EQ(summing_replicas(cost, all), (std::vector<int>{0, 2}));
+  EXPECT_EQ(summing_replicas(cost, std::vector<int>{0, 1}), (std::vector<int>{0, 1}));
   EXPECT_NEAR(predict(plan, cost).step_s, 2 * 2 * 0.003 + 2000 * 4e-5 * 3 / 2 + 3 * message_s + 2000 * 1e-5, 1e-9);
   EXPECT_LE(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s);
 }
@@ -117,9 +118,9 @@ TEST(Simulate, OneRankSumsForReplicasOnTwoKindsOfDevices) {
   const Profile profile = make_profile({.layers = 2, .devices = 2, .latency_s = 0.01, .bytes_per_second = 1e5, .reduce_s_per_byte = 4e-5});
   const CostModel cost(testing::with_gpus(testing::with_names(profile, names), 1));
   const std::vector<int> all{0, 1};
-  EXPECT_EQ(cost.updating_replicas(all), std::vector<int>{0});
-  EXPECT_EQ(cost.summing_replicas(all), std::vector<int>{0});
-  EXPECT_NEAR(cost.replica_messages_seconds(all, 2000), 2 * (0.01 + 2000 / 1e5), 1e-12);
+  EXPECT_EQ(updating_replicas(cost, all), std::vector<int>{0});
+  EXPECT_EQ(summing_replicas(cost, all), std::vector<int>{0});
+  EXPECT_NEAR(replica_messages_seconds(cost, all, 2000), 2 * (0.01 + 2000 / 1e5), 1e-12);
 }
 
 TEST(Simulate, RecomputationRunsWhileTheGradientIsAwaited) {

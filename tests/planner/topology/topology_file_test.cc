@@ -121,8 +121,8 @@ TEST(TopologyProfile, NamesDevicesByRankAndKeepsCosts) {
   const CostModel cost(made);
   EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 3'000'000), 5e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(cost.copy_seconds(1, 2, 2'000'000), 1e-5 + 1e-4);
-  EXPECT_EQ(cost.medium(1, 2), -1);
-  EXPECT_EQ(CostModel(planner::on_topology(profile, make_topology(2, 2, true), "t")).medium(3, 0), 1);
+  EXPECT_EQ(cost.copies().medium(1, 2), -1);
+  EXPECT_EQ(CostModel(planner::on_topology(profile, make_topology(2, 2, true), "t")).copies().medium(3, 0), 1);
 }
 
 TEST(TopologyProfile, NamesDevicesOfEachKind) {

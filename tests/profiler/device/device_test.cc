@@ -14,8 +14,8 @@
 
 #include "profiler/base/error.h"
 #include "profiler/device/copy_lane.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/device/thread_count.h"
 
 namespace mptune::testing {

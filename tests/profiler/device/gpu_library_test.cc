@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "profiler/base/error.h"
-#include "profiler/device/gpu_driver.h"
+#include "profiler/device/list/gpu_driver.h"
 #include "tests/support/files.h"
 
 namespace mptune::testing {

@@ -14,10 +14,10 @@
 
 #include "profiler/base/index.h"
 #include "profiler/device/copy_lane.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
-#include "profiler/device/gpu_driver.h"
 #include "profiler/device/gpu_library.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/device/list/gpu_driver.h"
 
 namespace mptune::testing {
 using namespace profiler;

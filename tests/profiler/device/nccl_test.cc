@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/gpu_communicator.h"
-#include "profiler/device/gpu_driver.h"
 #include "profiler/device/gpu_library.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/device/list/gpu_driver.h"
 
 namespace mptune::testing {
 using namespace profiler;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "tests/support/two_convolutions.h"
 
 namespace mptune::testing {

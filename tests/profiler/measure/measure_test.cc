@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "profiler/base/error.h"
-#include "profiler/device/device_list.h"
-#include "profiler/device/gpu_driver.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/device/list/gpu_driver.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
 #include "tests/profiler/measure/measuring.h"
 
 namespace mptune::testing {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::testing {
 

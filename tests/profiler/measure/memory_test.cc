@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "profiler/base/error.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/measure.h"
 #include "tests/profiler/measure/measuring.h"

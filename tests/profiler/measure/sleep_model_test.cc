@@ -9,13 +9,13 @@
 #include <limits>
 
 #include "profiler/base/error.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
-#include "profiler/model/graph_piece.h"
-#include "profiler/model/split_backward.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/layers/graph_piece.h"
+#include "profiler/model/layers/split_backward.h"
+#include "profiler/trace/statistics/samples.h"
 
 namespace mptune::testing {
 using namespace profiler;

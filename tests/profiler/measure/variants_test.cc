@@ -12,10 +12,10 @@
 
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
-#include "profiler/statistics/samples.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/statistics/samples.h"
 #include "tests/profiler/measure/measuring.h"
 
 namespace mptune::testing {

@@ -1,4 +1,4 @@
-#include "reports/cli/options.h"
+#include "reports/cli/options/options.h"
 
 #include <gmock/gmock.h>
 

@@ -1,13 +1,13 @@
-#include "reports/cli/plan_choice.h"
+#include "reports/cli/options/plan_choice.h"
 
 #include <gmock/gmock.h>
 
 #include <fstream>
 
-#include "reports/cli/options.h"
+#include "reports/cli/options/options.h"
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 
 namespace mptune::reports {
 namespace {

@@ -1,4 +1,4 @@
-#include "reports/cli/progress.h"
+#include "reports/cli/program/progress.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // A plug-in that was linked without the library of its model.
-#include "profiler/plugin/plugin_header.h"
+#include "profiler/model/plugin/plugin_header.h"
 
 mptune::Model model_of_a_library_that_is_not_linked();
 

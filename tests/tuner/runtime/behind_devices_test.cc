@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "planner/search/search.h"
-#include "profiler/loading/load_model.h"
+#include "planner/search/make_plan.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 #include "wrapped_device.h"

@@ -5,11 +5,11 @@
 #include <map>
 #include <mutex>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
-#include "profiler/model/graph_piece.h"
+#include "profiler/model/layers/graph_piece.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

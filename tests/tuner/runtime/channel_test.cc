@@ -1,4 +1,4 @@
-#include "tuner/runtime/channel.h"
+#include "tuner/runtime/graph/channel.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "profiler/device/device.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 
 namespace mptune::testing {
 using namespace tuner;

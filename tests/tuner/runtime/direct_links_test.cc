@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "profiler/base/error.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
 #include "rank_training.h"
 #include "reference.h"
 #include "small_models.h"

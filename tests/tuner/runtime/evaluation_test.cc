@@ -7,15 +7,16 @@
 #include <algorithm>
 
 #include "fragile_layer.h"
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/nn/nn.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/model/nn/nn.h"
 #include "reference.h"
 #include "small_models.h"
-#include "tuner/runtime/batch_parts.h"
 #include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/step/batch_parts.h"
 
 namespace mptune::testing {
 namespace {

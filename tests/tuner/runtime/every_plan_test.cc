@@ -10,11 +10,11 @@
 #include <set>
 
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/fuse_weights.h"
-#include "planner/search/search.h"
+#include "planner/search/finish/fuse_weights.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "small_models.h"
 #include "stage_loop.h"

@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "planner/search/search.h"
-#include "profiler/loading/load_model.h"
+#include "planner/search/make_plan.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tests/support/files.h"
 #include "tests/support/script_modules.h"

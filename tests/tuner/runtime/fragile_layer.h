@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 
 namespace mptune::testing {
 

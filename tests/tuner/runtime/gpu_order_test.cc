@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
-#include "profiler/device/gpu_driver.h"
-#include "profiler/exported/load_exported.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/device/list/gpu_driver.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/model/exported/load_exported.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

@@ -4,8 +4,8 @@
 
 #include "fragile_layer.h"
 #include "gpu_training.h"
-#include "profiler/device/gpu_driver.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/gpu_driver.h"
+#include "profiler/model/loading/load_model.h"
 #include "rank_training.h"
 #include "small_models.h"
 #include "tests/support/error_of.h"

@@ -8,13 +8,13 @@
 #include <set>
 
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/device/gpu_driver.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/model/autocast_scope.h"
+#include "profiler/device/list/gpu_driver.h"
+#include "profiler/model/layers/autocast_scope.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
-#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/graph/capabilities.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/base/precision.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 
 namespace mptune::testing {
 

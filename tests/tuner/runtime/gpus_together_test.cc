@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "gpu_training.h"
-#include "profiler/device/gpu_driver.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/gpu_driver.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

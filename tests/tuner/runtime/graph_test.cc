@@ -9,15 +9,15 @@
 #include <optional>
 #include <set>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/model/model_flow.h"
+#include "profiler/model/layers/model_flow.h"
 #include "random_graph.h"
 #include "reference.h"
 #include "stage_loop.h"
+#include "tuner/runtime/graph/stage_links.h"
 #include "tuner/runtime/pipeline.h"
-#include "tuner/runtime/stage_links.h"
 
 namespace mptune::testing {
 namespace {

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "planner/schedule/schedule.h"
-#include "planner/search/fuse_weights.h"
-#include "planner/search/search.h"
-#include "profiler/analyze/breakdown.h"
+#include "planner/search/finish/fuse_weights.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/collect/host_collector.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/trace/analyze/breakdown.h"
+#include "profiler/trace/collect/host_collector.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

@@ -7,9 +7,10 @@
 #include <atomic>
 
 #include "fragile_layer.h"
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tests/support/error_of.h"
 #include "tuner/runtime/pipeline.h"

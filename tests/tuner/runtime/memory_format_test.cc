@@ -2,14 +2,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/model/in_memory_format.h"
-#include "profiler/state/torch_file.h"
+#include "profiler/model/files/torch_file.h"
+#include "profiler/model/layers/in_memory_format.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tests/support/files.h"
-#include "tuner/runtime/check.h"
+#include "tuner/check/check.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "fragile_layer.h"
-#include "planner/offload.h"
+#include "planner/plan/offload.h"
 #include "planner/schedule/schedule.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/exported/load_exported.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/exported/load_exported.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 #include "wrapped_device.h"

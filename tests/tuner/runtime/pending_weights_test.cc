@@ -1,4 +1,4 @@
-#include "tuner/runtime/pending_weights.h"
+#include "tuner/runtime/stage/pending_weights.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "profiler/base/index.h"
-#include "tuner/runtime/channel.h"
+#include "tuner/runtime/graph/channel.h"
 
 namespace mptune::tuner {
 namespace {

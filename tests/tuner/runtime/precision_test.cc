@@ -7,14 +7,15 @@
 #include <cmath>
 #include <functional>
 
-#include "planner/search/search.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/loading/load_model.h"
-#include "profiler/model/autocast_scope.h"
+#include "profiler/model/layers/autocast_scope.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "small_models.h"
-#include "tuner/runtime/check.h"
+#include "tuner/check/check.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/search/search.h"
+#include "planner/cost/peak_bytes.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
-#include "profiler/model/split_backward.h"
+#include "profiler/model/layers/split_backward.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 
@@ -100,7 +101,7 @@ class PredictedPeaks {
   void expect_near(const Plan& plan, double most) const {
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
     const auto predicted = cost_.peak_bytes(plan), measured = measured_peaks(pipeline, batch_);
-    const auto contents = cost_.peak_contents(plan);
+    const auto contents = planner::peak_contents(plan, cost_);
     for (std::size_t d = 0; d < measured.size(); ++d) {
       const std::string what = text_ + " " + plan.schedule + " recompute " +
                                std::to_string(static_cast<int>(plan.stages[0].recompute.mode)) + " cut " +
@@ -290,7 +291,7 @@ class HeldBytes {
   void expect_predicted(int first, int last, int samples, double most) {
     std::int64_t measured = -1;
     worker_->run([&] { measured = held_by(first, last, samples); });
-    const std::int64_t predicted = cost_->held_bytes(0, first, last, samples);
+    const std::int64_t predicted = cost_->memory().held_bytes(0, first, last, samples);
     const std::string what = text_ + " layers " + std::to_string(first) + " to " + std::to_string(last);
     EXPECT_GE(predicted, measured) << what;
     EXPECT_LE(static_cast<double>(predicted), most * static_cast<double>(measured) + 1024) << what;
@@ -350,7 +351,7 @@ class HeldBytes {
 
 void expect_held_predicted(const std::string& text, const std::string& input, double most = 1.05) {
   HeldBytes model(text, input);
-  ASSERT_TRUE(model.cost().split_memory_measured(0));
+  ASSERT_TRUE(model.cost().memory().split_memory_measured(0));
   const int n = model.layers();
   for (const int cut : {1, n / 2, n - 1}) {
     model.expect_predicted(0, cut, 2, most);

@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 
 namespace mptune::testing {
 

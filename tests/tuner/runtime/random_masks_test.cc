@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "planner/schedule/schedule.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
-#include "profiler/nn/nn.h"
+#include "profiler/model/nn/nn.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

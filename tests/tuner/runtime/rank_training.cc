@@ -9,13 +9,13 @@
 
 #include "gpu_training.h"
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "reference.h"
 #include "small_models.h"
 #include "tests/support/cases.h"
-#include "tuner/distributed/remote_device.h"
+#include "tuner/runtime/between/remote_device.h"
 
 namespace mptune::testing {
 namespace {

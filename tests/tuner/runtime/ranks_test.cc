@@ -6,14 +6,14 @@
 #include <barrier>
 
 #include "profiler/base/error.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
 #include "rank_training.h"
 #include "reference.h"
 #include "small_models.h"
 #include "tests/support/error_of.h"
 #include "tests/support/thread_ranks.h"
+#include "tuner/check/step_record.h"
 #include "tuner/runtime/pipeline.h"
-#include "tuner/runtime/step_record.h"
 
 namespace mptune::testing {
 namespace {

@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/loading/load_model.h"
 
 namespace mptune::testing {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "profiler/device/device.h"
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

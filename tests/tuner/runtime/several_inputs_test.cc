@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
-#include "profiler/device/device_list.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/measure/measure.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"

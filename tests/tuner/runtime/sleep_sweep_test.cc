@@ -9,7 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "profiler/device/device_list.h"
+#include "planner/plan/plan_words.h"
+#include "profiler/device/list/device_list.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/sleep_model.h"
 #include "tests/benchmarks/sleeping_devices.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
 #include "reference.h"
 #include "tests/support/two_convolutions.h"

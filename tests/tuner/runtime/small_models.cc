@@ -6,11 +6,11 @@
 
 #include <utility>
 
-#include "profiler/loading/load_model.h"
-#include "profiler/nn/nn.h"
+#include "profiler/model/loading/load_model.h"
+#include "profiler/model/nn/nn.h"
 #include "tests/support/files.h"
 #include "tests/support/script_modules.h"
-#include "tuner/runtime/step_record.h"
+#include "tuner/check/step_record.h"
 
 namespace mptune::testing {
 namespace {

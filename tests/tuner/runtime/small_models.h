@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 
 namespace mptune::testing {
 

@@ -1,9 +1,9 @@
-#include "tuner/runtime/stage_links.h"
+#include "tuner/runtime/graph/stage_links.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profiler/loading/load_model.h"
+#include "profiler/model/loading/load_model.h"
 
 namespace mptune::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "profiler/base/index.h"
-#include "tuner/runtime/step_record.h"
+#include "tuner/check/step_record.h"
 
 namespace mptune::testing {
 namespace {

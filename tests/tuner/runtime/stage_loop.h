@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "product_counter.h"
-#include "profiler/model/model.h"
+#include "profiler/model/layers/model.h"
 
 namespace mptune::testing {
 

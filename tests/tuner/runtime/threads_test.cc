@@ -6,14 +6,14 @@
 #include <mutex>
 #include <set>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/device/device_list.h"
-#include "profiler/loading/load_model.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
+#include "tuner/check/step_record.h"
 #include "tuner/runtime/pipeline.h"
-#include "tuner/runtime/step_record.h"
 
 namespace mptune::testing {
 namespace {

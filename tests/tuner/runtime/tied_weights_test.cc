@@ -9,12 +9,12 @@
 #include <vector>
 
 #include <torch/optim/optimizer.h>
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/exported/load_exported.h"
 #include "profiler/measure/measure.h"
 #include "profiler/measure/optimizer.h"
-#include "profiler/state/state.h"
+#include "profiler/model/exported/load_exported.h"
+#include "profiler/model/files/state.h"
 #include "reference.h"
 #include "tests/support/files.h"
 #include "tuner/runtime/pipeline.h"

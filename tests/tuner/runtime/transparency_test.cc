@@ -8,10 +8,10 @@
 #include <torch/optim/optimizer.h>
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/loading/load_model.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

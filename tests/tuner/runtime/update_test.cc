@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "fragile_layer.h"
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/exported/load_exported.h"
-#include "profiler/loading/load_model.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/model/exported/load_exported.h"
+#include "profiler/model/loading/load_model.h"
 #include "reference.h"
 #include "tuner/runtime/pipeline.h"
 

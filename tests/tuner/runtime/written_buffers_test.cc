@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/search/search.h"
+#include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
-#include "profiler/nn/nn.h"
-#include "profiler/script/layer.h"
+#include "profiler/model/nn/nn.h"
+#include "profiler/model/script/layer.h"
 #include "reference.h"
 #include "tests/support/script_modules.h"
-#include "tuner/runtime/check.h"
+#include "tuner/check/check.h"
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {

@@ -4,7 +4,8 @@
 
 #include <set>
 
-#include "profiler/statistics/verdict.h"
+#include "profiler/trace/statistics/verdict.h"
+#include "tests/support/simulated_runner.h"
 #include "tests/support/tuner_fakes.h"
 
 namespace mptune::tuner {
@@ -18,8 +19,8 @@ Series two_plans(int rounds) {
   return series;
 }
 
-SimulatedRunner runner_with(const SimulatedRunner::Options& options) {
-  return SimulatedRunner(CostModel(testing::fake_profile({})), options);
+testing::SimulatedRunner runner_with(const testing::SimulatedRunner::Options& options) {
+  return testing::SimulatedRunner(CostModel(testing::fake_profile({})), options);
 }
 
 const Samples& samples_of_trial(const Trial& trial) {

@@ -1,0 +1,23 @@
+#pragma once
+
+/// Includes all that a training program needs, as <mptune/mptune.h>. Adapters from torch::nn are in <mptune/nn.h>.
+#include "planner/plan/file/plan_file.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_words.h"
+#include "planner/search/make_plan.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/rate_schedule.h"
+#include "profiler/device/list/device_list.h"
+#include "profiler/model/files/batch_file.h"
+#include "profiler/model/files/state.h"
+#include "profiler/model/layers/loss.h"
+#include "profiler/model/layers/model.h"
+#include "profiler/model/loading/load_model.h"
+#include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/plan_file_of.h"
+#include "tuner/runtime/training/accuracy.h"
+#include "tuner/runtime/training/checkpoint.h"
+#include "tuner/runtime/training/epochs.h"
+#include "tuner/runtime/training/gradient_scaler.h"
+#include "tuner/runtime/training/training_state.h"
