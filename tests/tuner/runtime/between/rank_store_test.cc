@@ -129,7 +129,12 @@ class StoreProcess {
   }
   StoreProcess(const StoreProcess&) = delete;
   StoreProcess& operator=(const StoreProcess&) = delete;
-  void signal(int number) const { ::kill(process_, number); }
+  /// Returns once the process has stopped: until then its other threads may still answer.
+  void stop() const {
+    ::kill(process_, SIGSTOP);
+    ::waitpid(process_, nullptr, WUNTRACED);
+  }
+  void go_on() const { ::kill(process_, SIGCONT); }
 
  private:
   pid_t process_ = -1;
@@ -140,11 +145,11 @@ TEST(SlowRankStore, AStoreThatIsStoppedIsAnErrorAndGoesOnWhenItDoes) {
   const StoreProcess process(place);
   const auto store = open_rank_store(place, 10);
   store->set("before", "it stops");
-  process.signal(SIGSTOP);
+  process.stop();
   EXPECT_THROW((void)store->find("before"), StoreSilent);
   EXPECT_THROW(store->set("meanwhile", "2"), StoreSilent) << "at once: the first question is still open";
   EXPECT_THROW((void)open_rank_store(place, 0.5), StoreSilent);
-  process.signal(SIGCONT);
+  process.go_on();
   for (int look = 0; look < 1000; ++look) {
     try {
       if (store->find("before") == "it stops") break;
