@@ -40,14 +40,15 @@ std::string times_text(double ratio) {
 }
 
 std::string baseline_words(const std::string& name) {
-  constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {{{planner::kSingleDeviceBaseline, "one device"},
-                                                                          {planner::kAllCoresBaseline, "all cores as one device"},
-                                                                          {planner::kAllCoresChannelsLastBaseline, "all cores, channels_last"},
-                                                                          {planner::kNaiveBaseline, "naive model parallelism"},
-                                                                          {planner::kPipelineBaseline, "the default pipeline"},
-                                                                          {planner::kDataParallelBaseline, "data parallel"},
-                                                                          {planner::kCurrentBaseline, "your present plan"},
-                                                                          {planner::kAskedBaseline, "the plan that was asked for"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {
+      {{planner::kSingleDeviceBaseline, "one device"},
+       {planner::kAllCoresBaseline, "all cores as one device"},
+       {planner::kAllCoresChannelsLastBaseline, "all cores, channels_last"},
+       {planner::kNaiveBaseline, "naive model parallelism"},
+       {planner::kPipelineBaseline, "the default pipeline"},
+       {planner::kDataParallelBaseline, "data parallel"},
+       {planner::kCurrentBaseline, "your present plan"},
+       {planner::kAskedBaseline, "the plan that was asked for"}}};
   for (const auto& [known, words] : kWords)
     if (name == known) return words;
   return name;

@@ -58,7 +58,8 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   const std::optional<int> series = study.final_series();
   const std::vector<Trial> trials = study.trials();
   std::ranges::copy_if(trials, std::back_inserter(finals), [&](const Trial& trial) { return trial.series == series; });
-  const std::vector<planner::NamedPlan> baselines = planner::baseline_plans(space, static_cast<int>(profile.layers.size()), profile.precision);
+  const std::vector<planner::NamedPlan> baselines =
+      planner::baseline_plans(space, static_cast<int>(profile.layers.size()), profile.precision);
   finals = with_every_name(std::move(finals), baselines);
   auto found = recommend(finals, single_device_peak(baselines, trials, profile), study.not_benchmarked(),
                          unmeasured_plans(finals, trials, known_baselines(summary, trials)));

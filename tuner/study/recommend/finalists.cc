@@ -137,7 +137,8 @@ std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile
   }
 }
 
-std::int64_t single_device_peak(const std::vector<planner::NamedPlan>& baselines, const std::vector<Trial>& trials, const Profile& profile) {
+std::int64_t single_device_peak(const std::vector<planner::NamedPlan>& baselines, const std::vector<Trial>& trials,
+                                const Profile& profile) {
   const auto single = std::ranges::find(baselines, planner::kSingleDeviceBaseline, &planner::NamedPlan::name);
   if (single == baselines.end()) return 0;
   if (const Trial* trial = finished_trial(trials, plan_key(single->plan)); trial != nullptr && measured_step(*trial))

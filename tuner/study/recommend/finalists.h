@@ -43,7 +43,8 @@ inline constexpr double kRivalWithin = 1.5;
 /// runner-up that is close to the fastest. No plan comes twice. Most important is the fastest plan, then what the answer compares it with:
 /// the fastest other un-pipelined plan, the user's own, one device. Then come its rivals (kRivalWithin), the fastest of each kind, and the
 /// rest by time.
-[[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<planner::NamedPlan>& baselines,
+[[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials,
+                                                          const std::vector<planner::NamedPlan>& baselines,
                                                           std::int64_t single_device_peak_bytes);
 
 /// Takes out the least important entry and returns it. Requires: not empty.
