@@ -28,7 +28,7 @@ class BoundaryMemory {
   /// Returns the bytes that an action sends and that nothing else counts. An output that is kept for backward is counted as such.
   [[nodiscard]] std::int64_t sent_bytes(const Action& action) const;
   /// Adds what the action at this place of a GPU's row sends, for as long as copies may read it. It is copied when the third action after
-  /// it is launched (kMostUnsent in tuner/runtime/step/step_runner.cc). LibTorch's allocator has the memory back when all copies are done
+  /// it is launched (kMostUnsent in tuner/runtime/step/row_runner.cc). LibTorch's allocator has the memory back when all copies are done
   /// that were launched before the memory was given back; copies of the next action may be among them. What is kept for backward is given
   /// back by the action that releases it, while copies of the action before may be under way. A tensor that several stages get counts once
   /// for each.

@@ -11,14 +11,14 @@ namespace mptune {
 /// Finds the fastest plans of the space. It takes families of plans in the order of their lower bounds and searches the cuts of each with
 /// partition(); the objective is the simulated step. It first finds a plan, then better ones, then the proof, then alternatives. The result
 /// is deterministic for given limits.
-/// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
-/// memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the fastest plans
-/// that split their backward, changed where that is predicted to save at least 1 % (planner/search/finish/fuse_weights.h). Where memory
-/// caps are given and the profile has copies between a device and the host's memory, it also holds plans that offload saved activations
-/// (planner/search/finish/offload_stages.h), where that is predicted to save at least 2 % of the step, or no other plan fits; no bound
-/// covers them. Among plans that differ only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no
-/// plan meets all choices. Plans get the cost model's execution variant; `space.variants` and `space.divisions` are not read. With a finite
-/// `longest_s` the best plans of each kind and in half the memory may be missing.
+/// SearchResult::ranked always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid
+/// in half the memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the
+/// fastest plans that split their backward, changed where that is predicted to save at least 1 % (planner/search/finish/fuse_weights.h).
+/// Where memory caps are given and the profile has copies between a device and the host's memory, it also holds plans that offload saved
+/// activations (planner/search/finish/offload_stages.h), where that is predicted to save at least 2 % of the step, or no other plan fits;
+/// no bound covers them. Among plans that differ only in their placement it holds the fastest. Throws Error if a choice is out of range, or
+/// if no plan meets all choices. Plans get the cost model's execution variant; `space.variants` and `space.divisions` are not read. With a
+/// finite `longest_s` the best plans of each kind and in half the memory may be missing.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
 /// Searches all of `space.variants`, each by itself with an equal part of the work. `classes` compare plans in the best plan's memory

@@ -12,7 +12,7 @@
 
 namespace mptune::planner {
 
-/// A lower bound of a family's step over all cuts, found in microseconds. It decides the order in which families are searched.
+/// Lower bounds of a family's step over all cuts. of() decides the order in which families are searched: it takes microseconds.
 class FamilyBound {
  public:
   /// `cost` must outlive this object.

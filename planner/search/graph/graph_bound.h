@@ -7,7 +7,7 @@
 
 namespace mptune::planner {
 
-/// Returns nanoseconds below which no step of the space lies in a model whose layers are a graph. They are the largest of:
+/// Returns the nanoseconds that every step of the space takes at least, for a model whose layers are a graph: the largest of
 ///
 /// - all work over all devices,
 /// - what one micro-batch alone takes along the longest path of layers,

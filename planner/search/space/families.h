@@ -51,9 +51,9 @@ class Choices {
   [[nodiscard]] SharperBounds& sharper() { return sharper_; }
   /// Finds better bounds of the families that leave_out_stages_per_device() counts, as far as they matter beside a step of `step_ns`.
   void sharpen_stages_per_device(int virtual_stages, std::int64_t step_ns);
-  /// Counts and bounds families that are not to be searched.
+  /// Counts the families, which are not to be searched, and finds a bound of them.
   void leave_out(const std::vector<PlanFamily>& families);
-  /// Counts and bounds the families that with_stages_per_device() would list, with one bound for all of them. False if there are none.
+  /// Counts the families that with_stages_per_device() would list, and finds one bound of all of them. False if there are none.
   bool leave_out_stages_per_device(int virtual_stages);
   /// Returns a lower bound of the number of plans in families that were left out, by pipelines() because it lists a limited number, or by
   /// leave_out(); 0: none.

@@ -16,7 +16,8 @@ namespace mptune::profiler {
 /// Readers refuse files with more devices.
 inline constexpr std::size_t kMostDevices = 4096;
 
-/// Integers in the `args` of an event that one of the readers uses.
+/// Integers in the `args` of an event that one of the readers uses. Their names in files are in kArgNames (chrome_events.cc), in this
+/// order.
 enum class ChromeArg {
   stream,
   correlation,
