@@ -39,7 +39,7 @@ def self_check():
     files = {
         "tuner/runtime/training/mptune.h": '#include "planner/plan/plan.h"\n',
         "planner/plan/plan.h": "namespace mptune::planner {\n",
-        "planner/search/space/families.h": "namespace mptune {\n",
+        "planner/search/space/choices.h": "namespace mptune {\n",
         "profiler/base/error.h": "namespace mptune::profiler {\n",
         "reports/values/report.h": "namespace mptune::tuner {\n",
         "tuner/study/tune.h": "namespace mptune::tuner {\n",
@@ -50,7 +50,7 @@ def self_check():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         found = [line.split(":")[0] for line in check(root)]
-    wanted = ["planner/plan/plan.h", "planner/search/space/families.h", "profiler/base/error.h", "reports/values/report.h"]
+    wanted = ["planner/plan/plan.h", "planner/search/space/choices.h", "profiler/base/error.h", "reports/values/report.h"]
     assert sorted(found) == wanted, found
     print("the checker finds what it should")
 

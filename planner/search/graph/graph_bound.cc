@@ -9,7 +9,7 @@
 #include "planner/plan/plan.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/make_plan.h"
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 #include "planner/simulate/operations.h"
 #include "profiler/base/index.h"
 

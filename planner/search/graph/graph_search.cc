@@ -14,7 +14,7 @@
 #include "planner/search/joint/evaluator.h"
 #include "planner/search/search.h"
 #include "planner/search/search_budget.h"
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 #include "planner/search/space/space_memory.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/index.h"

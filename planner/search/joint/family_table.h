@@ -9,7 +9,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/search/joint/evaluator.h"
 #include "planner/search/search_budget.h"
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 
 namespace mptune::planner {
 

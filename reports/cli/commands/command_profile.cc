@@ -23,7 +23,7 @@
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/options.h"
 #include "reports/cli/options/plan_choice.h"
-#include "reports/cli/options/with_ranks.h"
+#include "reports/cli/options/rank_options.h"
 #include "reports/cli/program/option_values.h"
 #include "reports/cli/program/progress.h"
 #include "reports/render/cost_jumps.h"

@@ -9,7 +9,7 @@
 #include "planner/published/aceso.h"
 #include "planner/published/closed_form.h"
 #include "planner/schedule/schedule.h"
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/units.h"

@@ -18,8 +18,8 @@
 #include "reports/cli/commands/fit_errors.h"
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/plan_choice.h"
+#include "reports/cli/options/rank_options.h"
 #include "reports/cli/options/search_limit.h"
-#include "reports/cli/options/with_ranks.h"
 #include "reports/cli/program/progress.h"
 #include "reports/render/units.h"
 

@@ -10,7 +10,7 @@
 #include "planner/search/bounds/family_bound.h"
 #include "planner/search/bounds/packing.h"
 #include "planner/search/bounds/two_rounds.h"
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/index.h"
 #include "tests/planner/random_plans.h"

@@ -1,4 +1,4 @@
-#include "planner/search/space/families.h"
+#include "planner/search/space/choices.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "reports/cli/options/with_ranks.h"
+#include "reports/cli/options/rank_options.h"
 
 #include <fmt/format.h>
 
