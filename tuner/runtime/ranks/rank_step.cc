@@ -260,6 +260,7 @@ void RankStep::share_statistics(StageReplica& replica) {
 }
 
 void RankStep::receive_statistics(StageReplica& trained) {
+  if (!exchange_) return;
   const int stage = trained.stage();
   for (int r = 0; r < static_cast<int>(graph_.replicas(stage).size()); ++r)
     if (!graph_.replicas(stage)[as_index(r)])

@@ -26,7 +26,7 @@ namespace mptune::tuner {
 ///     rank of the first replica     update, parameters --->                          <--- gradients, statistics of the others; sum
 ///     rank of another replica                          ---> forwards, backwards ---> gradients, statistics
 ///
-/// Where one process has all devices there is nothing to exchange: functions that send do nothing, and those that receive are not called.
+/// Where one process has all devices there is nothing to exchange: functions that send do nothing, and there is nothing to receive.
 class RankStep {
  public:
   /// `step` and `tied` outlive this.
@@ -35,16 +35,16 @@ class RankStep {
   /// Begins a step. Call it, then meanwhile() while the devices work, then end(), in the thread that drives the step. Errors go to
   /// BoundGraph::fail().
   void begin(bool evaluates);
-  /// Receives what other ranks send this one's devices, but for the messages of stages.
+  /// Receives the values that other ranks train, and the gradients of their replicas.
   void meanwhile(bool evaluates);
   void end() { receivers_.end(); }
 
-  /// Sends the values of a stage's parameters, and of its buffers if asked for, to ranks that do not train it. Call it in the compute
-  /// thread of the stage's first replica, once its parameters are those of the step.
+  /// Sends the values of a stage's parameters, and of its buffers if asked for, to ranks that do not train it, and of its tied weights to
+  /// ranks with copies of them. Call it in the compute thread of the stage's first replica, once its parameters are those of the step.
   void send_values(const StageReplica& first, bool buffers);
   /// Makes the device's thread wait until values that other ranks train are here. Throws StepCancelled.
   void await_values(int device);
-  /// Return values that other ranks train. Requires: await_values().
+  /// Return values that other ranks train. They may be read after await_values().
   [[nodiscard]] const Tensors& parameters_of(int stage) const { return values_[as_index(stage)].parameters; }
   [[nodiscard]] const Tensors& buffers_of(int stage) const { return values_[as_index(stage)].buffers; }
   [[nodiscard]] const at::Tensor& tied_value(int weight) const { return tied_values_.at(weight).at(0); }
@@ -112,7 +112,7 @@ class RankStep {
     Tensors gradients;
   };
   std::vector<Arrived> arrived_;  ///< per stage
-  RankReceivers receivers_;       ///< its threads use the above
+  RankReceivers receivers_;       ///< its threads use the graph and, while recording, the step
 };
 
 }  // namespace mptune::tuner

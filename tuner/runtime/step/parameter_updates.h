@@ -11,7 +11,8 @@
 namespace mptune::tuner {
 
 /// What happens to parameters between the gradients of a step and their next use: the optimizers' steps, then copies for other replicas and
-/// tied weights. With with_next_step() a stage's optimizer runs in the stage's thread before the next step's first action:
+/// tied weights. With with_next_step() a stage's optimizer runs in the stage's thread before the stage's first action
+/// of the next step. Without replicas and tied weights other stages already compute:
 ///
 ///     cpu:0   .. B3 | optimizer of stage 0 | F0 F1 ..
 ///     cpu:1   .. B3 | optimizer of stage 1 |    F0 F1 ..     while cpu:0 already runs F1

@@ -10,7 +10,8 @@
 namespace mptune::tuner {
 
 /// How a step ends: each stage sums its replicas' gradients and commits its statistics as soon as they are final, while other stages still
-/// run their backwards. On CPU each of a stage's replicas sums a share of the parameters:
+/// run their backwards. On CPU each of a stage's replicas sums a share of the
+/// parameters, if all of them are on this rank:
 ///
 ///     replica 0    F0 F2 B0 B2 | sums parameters 0, 2, 4 .. over the replicas
 ///     replica 1    F1 F3 B1 B3 | sums parameters 1, 3, 5 ..
@@ -43,7 +44,7 @@ class ReplicaSums {
     std::atomic<int> running{0};      ///< replicas with backwards to come
     std::atomic<int> shares_left{0};  ///< shares of summing gradients and committing statistics
     std::vector<MomentPtr> computed;  ///< per replica: the end of its work, once it no longer runs
-    std::vector<MomentPtr> finished;  ///< per share: the end of its work, once it is done
+    std::vector<MomentPtr> finished;  ///< per replica: the end of its share, once it is done
   };
   RunningStep& step_;
   BoundGraph& graph_;

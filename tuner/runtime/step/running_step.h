@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace mptune::tuner {
 
 /// What the parts of StepRunner share: the graph, the step that runs, and where it is recorded. The thread that drives the step changes the
-/// values between steps; the devices' compute threads read them.
+/// values between steps; all threads of a step read them, and the first compute thread that fails writes `failed_at`.
 struct RunningStep {
   /// `bound` outlives this.
   explicit RunningStep(BoundGraph& bound) : graph(bound), help(bound) {}
@@ -54,15 +55,17 @@ struct RunningStep {
   std::string failed_at;               ///< see Pipeline::failed_at()
 };
 
-/// Records what a replica does besides running its layers, for as long as this object lives, and tags the work that a GPU gets meanwhile.
-/// Does nothing where nothing is recorded.
+/// Records what a replica does besides running its layers, from here to the end of this object's life, and tags the work that a GPU gets
+/// meanwhile. Records nothing where nothing is recorded, or where the work throws.
 class RecordedWork {
  public:
   RecordedWork(const RunningStep& step, StageReplica& replica, EventKind kind, const char* name)
       : RecordedWork(step, replica, kind, name, step.tag_of(replica)) {}
   RecordedWork(const RunningStep& step, StageReplica& replica, EventKind kind, const char* name, const Tag& tag)
       : recorder_(replica.recorder()), kind_(kind), name_(name), tag_(tag), scope_(step.gpus, tag, kind) {}
-  ~RecordedWork() { recorder_.leaf(kind_, name_, tag_, start_); }
+  ~RecordedWork() noexcept(false) {
+    if (std::uncaught_exceptions() == exceptions_) recorder_.leaf(kind_, name_, tag_, start_);
+  }
   RecordedWork(const RecordedWork&) = delete;
   RecordedWork& operator=(const RecordedWork&) = delete;
 
@@ -71,8 +74,9 @@ class RecordedWork {
   EventKind kind_;
   const char* name_;
   Tag tag_;
-  TagScope scope_;
+  int exceptions_ = std::uncaught_exceptions();
   profiler::SteadyClock::time_point start_ = profiler::SteadyClock::now();
+  TagScope scope_;
 };
 
 }  // namespace mptune::tuner
