@@ -60,7 +60,7 @@ void add(const Tensors& gradients, const Tensors& parameters, Into into, Tensors
 void set_rows(const Tensors& parameters, const Tensors& rows, int share, int shares) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (!rows.at(p).defined()) continue;
-    at::Tensor parameter = parameters[p];
+    const at::Tensor& parameter = parameters[p];
     at::Tensor& gradient = parameter.mutable_grad();
     if (!gradient.defined()) gradient = at::empty_like(parameters[p]);
     const at::Tensor own = rows_of(gradient, share, shares);
@@ -282,7 +282,7 @@ at::Tensor RankStep::receive_tied_gradient(const TiedWeights::Weight& weight, co
   return exchange_->receive_tied(true, weight.number, copy.stage, graph_.rank_of(copy.stage, 0));
 }
 
-std::vector<double> RankStep::sum_of(std::vector<double> own) {
+std::vector<double> RankStep::sum_of(const std::vector<double>& own) {
   return exchange_ ? exchange_->sum_of(own) : own;
 }
 

@@ -73,7 +73,7 @@ class RankStep {
   [[nodiscard]] at::Tensor receive_tied_gradient(const TiedWeights::Weight& weight, const TiedWeights::Copy& copy);
 
   /// Adds up what all ranks give, element by element; all ranks call this. Without ranks, returns what is given.
-  [[nodiscard]] std::vector<double> sum_of(std::vector<double> own);
+  [[nodiscard]] std::vector<double> sum_of(const std::vector<double>& own);
   /// Returns on every rank, in host memory, the tensors of the rank that has a replica. All ranks call this; the others give none. Without
   /// ranks, returns what is given.
   [[nodiscard]] Tensors from_replica(int stage, int replica, const Tensors& own);

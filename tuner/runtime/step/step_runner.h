@@ -43,7 +43,7 @@ class StepRunner {
   [[nodiscard]] std::int64_t steps() const { return step_.number; }
   void set_steps(std::int64_t steps) { step_.number = steps; }
   /// Adds up what all ranks give, element by element; all ranks call this. Without ranks, returns what is given.
-  [[nodiscard]] std::vector<double> sum_over_ranks(std::vector<double> own) { return ranks_.sum_of(std::move(own)); }
+  [[nodiscard]] std::vector<double> sum_over_ranks(const std::vector<double>& own) { return ranks_.sum_of(own); }
   /// Returns on every rank, in host memory, the tensors of the rank that has the stage's first replica. All ranks call this; the others
   /// give none. Without ranks, returns what is given.
   [[nodiscard]] Tensors of_stage_everywhere(int stage, const Tensors& own);
