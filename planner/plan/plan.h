@@ -46,8 +46,7 @@ struct Stage {
   int last_layer = 0;
   std::vector<int> devices;  ///< indices into Plan::devices
   Recompute recompute;
-  bool offload =
-      false;  ///< saved activations lie in host memory between forward and backward, where that frees memory (planner/plan/offload.h)
+  bool offload = false;  ///< saved activations lie in host memory between forward and backward where that frees memory (plan/offload.h)
   bool operator==(const Stage&) const = default;
 };
 
