@@ -13,11 +13,10 @@ esac
 
 began=$SECONDS
 step() { echo; echo "== $* ($((SECONDS - began)) s)"; }
-jobs=$(nproc)  # more compile no faster: each needs half a gigabyte of precompiled header
+jobs=$(($(nproc) + 1))  # one more than cores: compilers and tests wait at times, and beside other work it is a larger share of the cores
 build() { cmake --build --preset "$1" -j "$jobs" "${@:2}"; }
-# One test more than cores, as tests wait at times; OpenMP's waiting threads leave the cores to others.
-export GOMP_SPINCOUNT=0
-tests() { ctest --preset "$1" -j $((jobs + 1)) --timeout 3600 "${@:2}"; }
+export GOMP_SPINCOUNT=0  # OpenMP's waiting threads leave the cores to others
+tests() { ctest --preset "$1" -j "$jobs" --timeout 3600 "${@:2}"; }
 
 step "packages"
 cmake/install_packages.sh "${packages[@]}"
