@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds everything and runs tests; tests/README.md says which. Without an option: the unit tests, in release.
 #   --all      what CI runs: also lint, slow tests, sanitizers, and fuzzing of the readers
-#   --nightly  everything: also the tests with the label nightly, all tests under sanitizers, benchmarks' build, lint of all sources; hours
+#   --nightly  everything: also the tests with the label nightly, all tests under sanitizers, builds of each source alone and of the benchmarks, lint of all sources; hours
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-} $#" in
@@ -51,6 +51,10 @@ if [[ $run != unit ]]; then
   tests/lint.sh "${lint[@]}"
 fi
 if [[ $run == nightly ]]; then
+  # Release joins sources, which then see their neighbours' includes.
+  step "build, dev: every source alone"
+  cmake --preset dev
+  build dev
   step "build of the benchmarks"
   build release --target benchmarks
   step "nightly tests"

@@ -4,6 +4,7 @@
 
 #include "planner/advise/advise.h"
 #include "planner/advise/worth.h"
+#include "planner/plan/plan_error.h"
 #include "planner/simulate/schedule_costs.h"
 #include "planner/simulate/simulate.h"
 #include "profiler/base/error.h"
@@ -40,12 +41,10 @@ class Changes {
 
   // Returns the plan with its schedule made anew; nullopt where the schedule has no generator or can't be made.
   [[nodiscard]] std::optional<Plan> remade(Plan plan) const {
-    try {
+    return if_possible([&] {
       schedule_plan(plan, plan.schedule, cost_);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
-    return plan;
+      return plan;
+    });
   }
 
   void consider(std::optional<Change>& best, const Plan& changed, int stage, const Remedy& remedy) const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/advise/fit_variants.h"
+#include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -81,13 +82,11 @@ class Fitter {
   }
 
   static bool made(Plan& plan) {
-    if (!plan.actions.empty()) return true;
-    try {
+    const auto schedule = [&plan] {
       make_schedule(plan, plan.schedule);
-    } catch (const Error&) {
-      return false;
-    }
-    return true;
+      return true;
+    };
+    return !plan.actions.empty() || if_possible(schedule);
   }
 
   std::optional<FittingChange> fitting(const Plan& plan, int changes, const std::vector<FieldValue>& options) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "planner/advise/fit_variants.h"
+#include "planner/plan/plan_error.h"
 #include "planner/search/make_plan.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
@@ -215,11 +216,7 @@ SearchResult quick_search(SearchSpace space, const Profile& profile) {
   space.look_beyond = false;
   space.most_actions = kMostActionsOfOne;
   space.improved = {};
-  try {
-    return search_plans(space, profile);
-  } catch (const Error&) {
-    return {};  // the other restrictions contradict each other without this one
-  }
+  return if_possible([&] { return search_plans(space, profile); }).value_or(SearchResult{});
 }
 
 FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const Profile& profile, const SearchWith& search_with) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/error.h"
@@ -20,12 +21,10 @@ constexpr int kEveryCountTo = 64;
 
 /// Returns the plan with rows of a named schedule; nullopt where it can't be made.
 std::optional<Plan> with_schedule(Plan plan, const std::string& name) {
-  try {
+  return if_possible([&] {
     make_schedule(plan, name);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return plan;
+    return plan;
+  });
 }
 
 /// True if the plan's rows are those that its schedule's name would make.

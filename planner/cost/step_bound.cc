@@ -6,6 +6,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/replica_costs.h"
+#include "planner/plan/plan_error.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -179,8 +180,8 @@ void StepBound::add_reserve(const Profile& profile) {
 void StepBound::require_countable(std::int64_t samples) const {
   const auto many = static_cast<double>(samples);
   const auto refuse = [&](const std::string& what) {
-    throw Error("a step of " + std::to_string(samples) + " samples may take more than " + what, model_,
-                "use a smaller batch, or profile the model again");
+    throw planner::PlanError("a step of " + std::to_string(samples) + " samples may take more than " + what, model_,
+                             "use a smaller batch, or profile the model again");
   };
   // The comparisons are written so that a value that is no number is refused.
   if (!(fixed_.seconds + many * per_sample_.seconds <= kMostStepSeconds)) refuse("10^9 seconds");

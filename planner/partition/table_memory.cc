@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/plan/plan_error.h"
 #include "profiler/base/error.h"
 #include "profiler/base/units.h"
 
@@ -11,9 +12,9 @@ namespace mptune::planner {
 void check_table_memory(double bytes, std::int64_t limit, const std::string& what, const std::string& where, const std::string& remedy) {
   if (bytes <= static_cast<double>(limit)) return;
   const double shown = std::min(bytes, 0x1p62);
-  throw Error(what + " take tables of about " + format_bytes(std::llround(shown)) + ", more than the " + format_bytes(limit) +
-                  " that a search may fill",
-              where, remedy);
+  throw PlanError(what + " take tables of about " + format_bytes(std::llround(shown)) + ", more than the " + format_bytes(limit) +
+                      " that a search may fill",
+                  where, remedy);
 }
 
 void check_table_memory(double bytes, const std::string& what, const std::string& where, const std::string& remedy) {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "profiler/base/error.h"
+#include "planner/plan/plan_error.h"
 
 namespace mptune::planner {
 
@@ -35,10 +35,10 @@ struct FieldValue {
 
 /// Thrown for a stated value that no plan can have. `where()` is the field's name. Texts name other fields as `name`, so that a program can
 /// put its own words, such as options, in their place.
-class FieldError : public Error {
+class FieldError : public PlanError {
  public:
   FieldError(Field field, std::string problem, std::string remedy, ExitCode code = ExitCode::usage)
-      : Error(std::move(problem), field_name(field), std::move(remedy), code), field_(field) {}
+      : PlanError(std::move(problem), field_name(field), std::move(remedy), code), field_(field) {}
   [[nodiscard]] Field field() const { return field_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "planner/plan/plan_error.h"
 #include "planner/plan/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -12,7 +13,7 @@ namespace mptune {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what, const std::string& where, const std::string& remedy) {
-  throw Error(what, where, remedy);
+  throw planner::PlanError(what, where, remedy);
 }
 
 std::string stage_name(const Plan& plan, std::size_t index) {

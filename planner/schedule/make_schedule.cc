@@ -1,3 +1,4 @@
+#include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/error.h"
@@ -9,7 +10,8 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
   const Layout layout(plan);
   const std::string missing = missing_for(schedule, layout);
   if (!missing.empty())
-    throw Error("schedule " + name + " " + missing, name, "use gpipe or list, which take any map, or the stages and devices it asks for");
+    throw PlanError("schedule " + name + " " + missing, name,
+                    "use gpipe or list, which take any map, or the stages and devices it asks for");
   const ScheduleCosts textbook{std::vector<StageCosts>(plan.stages.size()), {}};
   const ScheduleCosts& used = costs != nullptr ? *costs : textbook;
   if (used.stages.size() != plan.stages.size() || (!used.free_bytes.empty() && used.free_bytes.size() != plan.devices.size()))

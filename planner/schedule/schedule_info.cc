@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/plan/plan_error.h"
 #include "planner/schedule/fill.h"
 #include "planner/schedule/list_schedule.h"
 #include "planner/schedule/named.h"
@@ -83,7 +84,7 @@ const ScheduleInfo& schedule_info(const std::string& name) {
   if (const ScheduleInfo* found = find_schedule(name)) return *found;
   std::string known;
   for (const std::string& each : schedule_names()) known += each + ", ";
-  throw Error("unknown schedule '" + name.substr(0, 40) + "'", "schedule", "use " + known + "or a file of actions");
+  throw PlanError("unknown schedule '" + name.substr(0, 40) + "'", "schedule", "use " + known + "or a file of actions");
 }
 
 const std::vector<std::string>& schedule_names() {
@@ -97,13 +98,13 @@ const std::vector<std::string>& schedule_names() {
 
 std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages) {
   const StageMap map = schedule_info(name).map;
-  if (devices < 1 || virtual_stages < 1) throw Error("no devices, or no stages on them", name, "use at least one of both");
+  if (devices < 1 || virtual_stages < 1) throw PlanError("no devices, or no stages on them", name, "use at least one of both");
   if (map == StageMap::one_each && virtual_stages != 1)
-    throw Error("schedule " + name + " puts one stage on a device, not " + std::to_string(virtual_stages), name,
-                "use one stage per device, or gpipe, interleaved or list");
+    throw PlanError("schedule " + name + " puts one stage on a device, not " + std::to_string(virtual_stages), name,
+                    "use one stage per device, or gpipe, interleaved or list");
   if (map == StageMap::v && virtual_stages != 2)
-    throw Error("schedule " + name + " puts two stages on a device, not " + std::to_string(virtual_stages), name,
-                "use two stages per device");
+    throw PlanError("schedule " + name + " puts two stages on a device, not " + std::to_string(virtual_stages), name,
+                    "use two stages per device");
   return devices_of(map, devices, virtual_stages);
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 
+#include "planner/plan/plan_error.h"
 #include "planner/schedule/layout.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
@@ -60,7 +61,7 @@ class AbstractRun {
   std::uint8_t& done(int stage, int microbatch) { return done_[as_index(stage) * plan_.microbatch_sizes.size() + as_index(microbatch)]; }
 
   [[noreturn]] void refuse(const std::string& what, std::size_t device) {
-    throw Error(what, where_ + ", row of " + plan_.devices[device], "correct the list of actions, or leave it out and name a schedule");
+    throw PlanError(what, where_ + ", row of " + plan_.devices[device], "correct the list of actions, or leave it out and name a schedule");
   }
 
   void check_action(std::size_t device, const Action& action) {

@@ -11,6 +11,7 @@
 #include "planner/plan/helping.h"
 #include "planner/plan/offload.h"
 #include "planner/plan/parallelism.h"
+#include "planner/plan/plan_error.h"
 #include "planner/search/finish/fuse_weights.h"
 #include "planner/search/finish/offload_stages.h"
 #include "planner/search/graph/graph_search.h"
@@ -230,8 +231,9 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   search.beyond();
   SearchResult result = result_of(space, cost, search, half);
   if (result.ranked.empty() && result.smallest_excess_bytes == 0 && !search.evaluator().spent())
-    throw Error("no plan meets all the given choices", "stages, cuts, micro-batches, schedule, recomputation and replicas together",
-                "leave one of these options out");
+    throw planner::PlanError("no plan meets all the given choices",
+                             "stages, cuts, micro-batches, schedule, recomputation and replicas together",
+                             "leave one of these options out");
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
 #include "planner/search/search_budget.h"
 #include "profiler/base/error.h"
@@ -107,7 +108,7 @@ class DivisionSearch {
         part.result = search_plans(space, *part.cost);
         note(part.result);
         possible.push_back(std::move(part));
-      } catch (const Error&) {
+      } catch (const PlanError&) {
         if (!first_error) first_error = std::current_exception();  // for example fewer devices than stages that were asked for
       }
     }

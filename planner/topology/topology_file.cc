@@ -46,24 +46,16 @@ double bandwidth_of(const JsonField& field) {
 double latency_of(const JsonField& field) {
   const std::string text = label_of(field);
   const auto quantity = parse_quantity(text);
-  if (!quantity || quantity->unit.empty()) field.refuse("is not a time such as \"5us\"");
-  double seconds = 0;
-  try {
-    seconds = parse_seconds(text, "latency");
-  } catch (const Error&) {
-    field.refuse("is not a time such as \"5us\"");
-  }
-  if (!(seconds <= kMostLatency)) field.refuse("is more than 60 s");
-  return seconds;
+  const std::optional<double> seconds = quantity && !quantity->unit.empty() ? find_seconds(text) : std::nullopt;
+  if (!seconds) field.refuse("is not a time such as \"5us\"");
+  if (!(*seconds <= kMostLatency)) field.refuse("is more than 60 s");
+  return *seconds;
 }
 
 std::int64_t memory_of(const JsonField& field) {
-  const std::string text = label_of(field);
-  try {
-    return parse_bytes(text, "memory");
-  } catch (const Error&) {
-    field.refuse("is not a size such as \"80GiB\"");
-  }
+  const std::optional<std::int64_t> bytes = find_bytes(label_of(field));
+  if (!bytes) field.refuse("is not a size such as \"80GiB\"");
+  return *bytes;
 }
 
 double speed_of(const JsonField& field) {

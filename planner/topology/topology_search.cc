@@ -10,6 +10,7 @@
 
 #include "planner/cost/variants.h"
 #include "planner/partition/partition.h"
+#include "planner/plan/plan_error.h"
 #include "planner/recompute/least_recompute.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/simulate/operations.h"
@@ -85,8 +86,8 @@ class UniformSearch {
     const ScheduleInfo& schedule = schedule_info(name);
     const bool replicas = schedule.map == StageMap::any || schedule.map == StageMap::one_each;
     if (!replicas || schedule.least_virtual_stages > 1 || schedule.one_microbatch)
-      throw Error("plans for a topology have one stage on each device and several micro-batches, which " + name + " does not", "--schedule",
-                  "use 1f1b, gpipe, eager-1f1b, zb1p or zb2p");
+      throw PlanError("plans for a topology have one stage on each device and several micro-batches, which " + name + " does not",
+                      "--schedule", "use 1f1b, gpipe, eager-1f1b, zb1p or zb2p");
   }
 
   [[nodiscard]] int most_stages() const {
@@ -98,8 +99,8 @@ class UniformSearch {
   void list_shapes() {
     shapes_ = uniform_shapes(space_, topology_.device_count(), most_stages());
     if (shapes_.empty())
-      throw Error("no uniform plan of " + std::to_string(space_.batch) + " samples fits these choices on " + describe(topology_),
-                  space_.where, "stages times replicas are at most the devices, and replicas times micro-batches divide the batch");
+      throw PlanError("no uniform plan of " + std::to_string(space_.batch) + " samples fits these choices on " + describe(topology_),
+                      space_.where, "stages times replicas are at most the devices, and replicas times micro-batches divide the batch");
     for (int order = 0; order < static_cast<int>(shapes_.size()); ++order)
       queue_.push({work_bound_ns(shapes_[as_index(order)]), order, -1, 0});
   }

@@ -91,20 +91,31 @@ std::optional<double> byte_unit(const std::string& unit) {
   return std::nullopt;
 }
 
-std::int64_t parse_bytes(const std::string& text, const std::string& option) {
+std::optional<std::int64_t> find_bytes(const std::string& text) {
   const auto quantity = parse_quantity(text);
   const auto factor = quantity ? byte_unit(quantity->unit) : std::nullopt;
-  if (!factor) throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
-  const double bytes = quantity->value * *factor;
-  if (bytes < 1 || bytes > 0x1p60) throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
-  return std::llround(bytes);
+  const double bytes = factor ? quantity->value * *factor : 0;
+  return bytes >= 1 && bytes <= 0x1p60 ? std::optional(std::llround(bytes)) : std::nullopt;
+}
+
+std::optional<double> find_seconds(const std::string& text) {
+  const auto quantity = parse_quantity(text);
+  const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
+  return seconds && *seconds <= 1e9 ? seconds : std::nullopt;
+}
+
+std::int64_t parse_bytes(const std::string& text, const std::string& option) {
+  const auto quantity = parse_quantity(text);
+  if (!quantity || !byte_unit(quantity->unit))
+    throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
+  const std::optional<std::int64_t> bytes = find_bytes(text);
+  if (!bytes) throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
+  return *bytes;
 }
 
 double parse_seconds(const std::string& text, const std::string& option) {
-  const auto quantity = parse_quantity(text);
-  const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
-  if (!seconds || *seconds > 1e9)
-    throw Error("invalid duration '" + text + "'", option, "use a number with ns, us, ms, s, min or h, such as 150s");
+  const std::optional<double> seconds = find_seconds(text);
+  if (!seconds) throw Error("invalid duration '" + text + "'", option, "use a number with ns, us, ms, s, min or h, such as 150s");
   return *seconds;
 }
 

@@ -10,6 +10,10 @@ namespace mptune {
 
 // ---- parsing; `option` is named in the Error ----
 
+/// Reads `2GiB`, `512MB`, `1000` (bytes); nullopt for other texts, zero, negative numbers and more than 2^60.
+[[nodiscard]] std::optional<std::int64_t> find_bytes(const std::string& text);
+/// Reads `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Returns nullopt for other texts and more than 1e9 s.
+[[nodiscard]] std::optional<double> find_seconds(const std::string& text);
 /// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for invalid text, zero, negative numbers and more than 2^60.
 [[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
 /// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/plan/plan_error.h"
 #include "planner/plan/threads.h"
 #include "planner/search/make_plan.h"
 #include "profiler/base/device_spec.h"
@@ -93,16 +94,13 @@ std::optional<int> threads_of_plan(const Plan& plan) {
 
 /// Returns true if these options make exactly this plan.
 bool makes(const PlanOptions& options, const Plan& plan) {
-  try {
-    Plan made = make_plan(options);
-    made.options.memory_format = plan.options.memory_format;
-    made.options.precision = plan.options.precision;  // the training spec has it
-    made.options.threads = plan.options.threads;
-    made.options.idle_devices_help = plan.options.idle_devices_help;  // changes no result
-    return made == plan;
-  } catch (const Error&) {
-    return false;
-  }
+  std::optional<Plan> made = planner::if_possible([&] { return make_plan(options); });
+  if (!made) return false;
+  made->options.memory_format = plan.options.memory_format;
+  made->options.precision = plan.options.precision;  // the training spec has it
+  made->options.threads = plan.options.threads;
+  made->options.idle_devices_help = plan.options.idle_devices_help;  // changes no result
+  return *made == plan;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "profiler/base/text.h"
+#include "profiler/base/units.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/answer_text.h"
 #include "reports/render/fit_text.h"

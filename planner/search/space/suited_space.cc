@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/plan/plan_error.h"
 #include "profiler/base/error.h"
 #include "profiler/base/sample_range_text.h"
 #include "profiler/trace/values/samples_taken.h"
@@ -11,15 +12,16 @@ namespace {
 
 void allow_no_replicas(SearchSpace& space, const std::string& why) {
   if (std::ranges::any_of(space.replicas, [](int count) { return count > 1; }))
-    throw Error("replicas would change the training: " + why, "--replicas",
-                space.keep_numerics ? "leave it or --keep-numerics out" : "leave it out");
+    throw PlanError("replicas would change the training: " + why, "--replicas",
+                    space.keep_numerics ? "leave it or --keep-numerics out" : "leave it out");
   space.no_replicas = true;
 }
 
 void allow_one_microbatch(SearchSpace& space, const std::string& why) {
   std::vector<int>& counts = space.microbatch_counts;
   if (!counts.empty() && std::ranges::find(counts, 1) == counts.end())
-    throw Error("micro-batches would change the training: " + why, "--keep-numerics", "leave it, or --microbatches and --split-size, out");
+    throw PlanError("micro-batches would change the training: " + why, "--keep-numerics",
+                    "leave it, or --microbatches and --split-size, out");
   counts = {1};
 }
 
@@ -30,17 +32,17 @@ void allow_sizes(SearchSpace& space, const SampleRange& samples, bool one) {
   const auto [fewest, most] = allowed_counts(samples, space.batch);
   const std::string what = "the model takes micro-batches of " + text_of(samples) + " samples";
   if (fewest > most)
-    throw Error(what + ", which a batch of " + std::to_string(space.batch) + " can't be split into", "--batch",
-                samples.most > 0 && samples.most < 2 * samples.least - 1 ? "give a multiple of " + std::to_string(samples.most)
-                                                                         : "give at least " + std::to_string(samples.least));
+    throw PlanError(what + ", which a batch of " + std::to_string(space.batch) + " can't be split into", "--batch",
+                    samples.most > 0 && samples.most < 2 * samples.least - 1 ? "give a multiple of " + std::to_string(samples.most)
+                                                                             : "give at least " + std::to_string(samples.least));
   if (one && fewest > 1)
-    throw Error(what + ", and numerics are kept by one micro-batch alone", "--keep-numerics",
-                "leave it out, or give --batch " + std::to_string(samples.most) + " or less");
+    throw PlanError(what + ", and numerics are kept by one micro-batch alone", "--keep-numerics",
+                    "leave it out, or give --batch " + std::to_string(samples.most) + " or less");
   const auto is_allowed = [&](int count) { return fewest <= count && count <= most; };
   if (!space.microbatch_counts.empty() && std::ranges::none_of(space.microbatch_counts, is_allowed))
-    throw Error(what, "--microbatches",
-                fewest == most ? "give --microbatches " + std::to_string(fewest)
-                               : "give --microbatches from " + std::to_string(fewest) + " to " + std::to_string(most));
+    throw PlanError(what, "--microbatches",
+                    fewest == most ? "give --microbatches " + std::to_string(fewest)
+                                   : "give --microbatches from " + std::to_string(fewest) + " to " + std::to_string(most));
 }
 
 }  // namespace

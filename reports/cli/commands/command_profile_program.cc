@@ -24,6 +24,7 @@
 #include "reports/cli/options/options.h"
 #include "tuner/worker/host/interrupt.h"
 #include "tuner/worker/host/program_run.h"
+#include "tuner/worker/host/worker_process.h"
 
 namespace mptune::reports {
 namespace {

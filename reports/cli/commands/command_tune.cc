@@ -10,6 +10,7 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan/file/plan_file.h"
+#include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
 #include "planner/search/space/suited_space.h"
 #include "profiler/base/device_spec.h"
@@ -181,13 +182,10 @@ void explain_infeasible(const TuneCommand& command, const Tuning& tuning, Search
     changed.devices.memory = option_or(options, planner::Field::memory, command.devices.memory);
     tuner::TrainingSetup setup = tuning.setup;
     setup.batch = std::stoi(option_or(options, planner::Field::batch, std::to_string(setup.batch)));
-    try {
-      SearchSpace wanted = suited_to(changed, setup, tuning.model.layers);
-      wanted.stop = space.stop;
-      return planner::quick_search(std::move(wanted), *profile);
-    } catch (const Error&) {
-      return SearchResult{};
-    }
+    std::optional<SearchSpace> wanted = planner::if_possible([&] { return suited_to(changed, setup, tuning.model.layers); });
+    if (!wanted) return SearchResult{};
+    wanted->stop = space.stop;
+    return planner::quick_search(std::move(*wanted), *profile);
   };
   throw nothing_fits(space, result, *profile, search_with);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "planner/cost/pool_costs.h"
+#include "planner/plan/plan_error.h"
 #include "planner/published/operator_models.h"
 #include "planner/search/space/given_choices.h"
 #include "profiler/base/error.h"
@@ -100,8 +101,8 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   if (stages == 0) throw Error("the file names no devices", path, "give --stages K for K equal devices");
   const int each = std::max(1, planner::asked_virtual_stages(plan_values(choice)));
   if (stages % each != 0) {
-    throw Error(std::to_string(stages) + " stages, but " + std::to_string(each) + " on each device", "--stages",
-                "use a multiple of " + std::to_string(each));
+    throw planner::PlanError(std::to_string(stages) + " stages, but " + std::to_string(each) + " on each device", "--stages",
+                             "use a multiple of " + std::to_string(each));
   }
   return stages / each;
 }
@@ -148,7 +149,8 @@ void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
                                          kMicrobatchesPerDevice * static_cast<std::int64_t>(input.devices.size()));
   const std::int64_t size = parse_whole(choice.split_size, "--split-size", 1, kMostBatch, sizes.back().samples);
   if (count * size > kMostBatch)
-    throw Error("a batch of " + std::to_string(count * size) + " samples is out of range", "--microbatches", "use fewer or smaller ones");
+    throw planner::PlanError("a batch of " + std::to_string(count * size) + " samples is out of range", "--microbatches",
+                             "use fewer or smaller ones");
   input.profile.batch = static_cast<int>(count * size);
   input.assumed.push_back("a batch of " + std::to_string(count * size) + " samples");
 }

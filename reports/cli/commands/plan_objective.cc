@@ -212,7 +212,8 @@ planner::ObjectiveResult minimized(const std::string& name, const SearchSpace& s
       try {
         (void)pipeline_objective(name, wider, tables, cost)->minimize();
         return true;
-      } catch (const Error&) {
+      } catch (const Error& wider_error) {
+        if (wider_error.code() != ExitCode::infeasible) throw;
         return false;
       }
     });

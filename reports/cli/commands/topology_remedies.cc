@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "planner/plan/plan_error.h"
 #include "profiler/base/error.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
@@ -44,11 +45,7 @@ class PaperChanges {
     space.most_actions = kActionsOfOneTry;
     space.improved = [&](const Candidate&) { found = true; };
     space.stop = [&] { return found || question_.stop(); };
-    try {
-      return planner::search_uniform(space, topology, question_.profile);
-    } catch (const Error&) {
-      return {};  // no uniform plan has these numbers
-    }
+    return planner::if_possible([&] { return planner::search_uniform(space, topology, question_.profile); }).value_or(SearchResult{});
   }
   bool fits(const UniformSpace& space, const Topology& topology) { return !tried(space, topology).ranked.empty(); }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "planner/plan/plan_error.h"
 #include "planner/plan/threads.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
@@ -128,14 +129,7 @@ SearchSpace divided_space(const PlanChoice& choice, const Division& devices, int
     space.memory_bytes = division.memory_bytes;
     return space;
   };
-  const auto possible = [&](const Division& division) {
-    try {
-      (void)space_over(division);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
+  const auto possible = [&](const Division& division) { return planner::if_possible([&] { return space_over(division); }).has_value(); };
   std::vector<Division> left;
   std::ranges::copy_if(divisions, std::back_inserter(left), possible);
   SearchSpace space = space_over(left.empty() || possible(devices) ? devices : left.back());
@@ -199,13 +193,14 @@ void check_search_before_model(const PlanChoice& choice, const std::vector<Devic
 
 void check_executable(const Plan& plan, const std::string& where) {
   if (const std::string why = why_not_executable(plan, tuner::kRuntime); !why.empty())
-    throw Error(plan.schedule + " can't be run: " + why, where, "use a schedule with whole backwards, such as 1f1b or interleaved");
+    throw planner::PlanError(plan.schedule + " can't be run: " + why, where,
+                             "use a schedule with whole backwards, such as 1f1b or interleaved");
 }
 
 void check_schedule_executable(const SearchSpace& space) {
   if (const std::string why = planner::why_not_executable(space, tuner::kRuntime); !why.empty()) {
-    throw Error(space.schedules.front() + " can't be run: " + why, "--schedule",
-                "use a schedule with whole backwards, such as 1f1b or interleaved, or only plan it, with mptune plan");
+    throw planner::PlanError(space.schedules.front() + " can't be run: " + why, "--schedule",
+                             "use a schedule with whole backwards, such as 1f1b or interleaved, or only plan it, with mptune plan");
   }
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 namespace mptune::testing {
-using namespace profiler;
 namespace {
 
 TEST(ComparedTime, IsAPercentageBelowTwiceAndAFactorFromThereOn) {

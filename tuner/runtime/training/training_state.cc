@@ -1,6 +1,7 @@
 #include "tuner/runtime/training/training_state.h"
 
 #include <ATen/ATen.h>
+#include <torch/optim/optimizer.h>
 
 #include <map>
 #include <set>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -84,13 +85,9 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   other.look_beyond = false;
   other.improved = nullptr;
   other.most_actions = kOutlookActions;
-  try {
-    const SearchResult result = search_plans(other, *searched);
-    if (result.ranked.empty()) return std::nullopt;
-    return OtherDevices{count, planner::parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
-  } catch (const Error&) {
-    return std::nullopt;  // the options allow no plan with this many devices
-  }
+  const std::optional<SearchResult> result = planner::if_possible([&] { return search_plans(other, *searched); });
+  if (!result || result->ranked.empty()) return std::nullopt;
+  return OtherDevices{count, planner::parallelism_of(result->ranked.front().plan), result->ranked.front().prediction.step_s};
 }
 
 }  // namespace

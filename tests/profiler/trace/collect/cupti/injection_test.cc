@@ -6,7 +6,6 @@
 #include "tests/support/files.h"
 
 namespace mptune::testing {
-using namespace profiler;
 namespace {
 
 using ::testing::HasSubstr;
