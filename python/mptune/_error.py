@@ -3,9 +3,6 @@ from __future__ import annotations
 
 import re
 
-# Options without a value; a test compares them with the parameters that are False by default.
-FLAGS = frozenset({"allow_renamed", "drop_last", "exact", "force", "keep_numerics", "markdown", "no_config", "no_offload", "replan", "resume",
-                   "skip_non_finite", "strict", "verbose"})
 _ONLY_OF_THE_PROGRAM = ("help", "version", "json", "color", "quiet", "with")
 _OPTION = re.compile(r"(?<![\w/.=-])--([a-z][a-z-]*)(?:[ =]([A-Z]+|[\w.%]*\d[\w.%]*)(?![\w-]))?")
 
@@ -22,10 +19,12 @@ def _with_parameters(text: str) -> str:
 
 
 def _parameter(option: re.Match[str]) -> str:
+    from mptune import _commands  # which imports this module
+
     name, value = option[1].replace("-", "_"), option[2]
     if option[1] in _ONLY_OF_THE_PROGRAM:
         return option[0]
-    if name in FLAGS:
+    if name in _commands.FLAGS:
         return f"{name}=True" + option[0][2 + len(option[1]):]
     if value is None or re.fullmatch(r"[A-Z]+|\d+(\.\d+)?", value):
         return f"{name}={value or ''}"

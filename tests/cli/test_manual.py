@@ -49,9 +49,9 @@ class Manual(CommandTest):
     def test_pages_and_scripts_of_an_installation(self):
         self.assertEqual(self.succeed("help", "--write", "share"), "")
         written = sum(len(files) for _, _, files in os.walk(os.path.join(self.folder, "share")))
-        self.assertEqual(written, 1 + len(COMMANDS) + 3)
+        self.assertEqual(written, 1 + len(COMMANDS) + 3 + 1)
         for name in ("man/man1/mptune.1", "man/man1/mptune-tune.1", "bash-completion/completions/mptune", "zsh/site-functions/_mptune",
-                     "fish/vendor_completions.d/mptune.fish"):
+                     "fish/vendor_completions.d/mptune.fish", "mptune/options.json"):
             with open(os.path.join(self.folder, "share", name)) as file:
                 self.assertTrue(file.read().endswith("\n"), name)
 

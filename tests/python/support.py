@@ -23,6 +23,10 @@ def stage(folder):
         if source.name not in ("__pycache__", "bin"):
             (package / source.name).symlink_to(source)
     subprocess.run([sys.executable, ROOT / "python" / "generate_results.py", ROOT / "reports" / "schemas", package / "results.py"], check=True)
+    with tempfile.TemporaryDirectory() as share:
+        subprocess.run([PROGRAM, "help", "--write", share], check=True)
+        subprocess.run([sys.executable, ROOT / "python" / "generate_commands.py", pathlib.Path(share) / "mptune" / "options.json",
+                        ROOT / "python" / "commands.py.in", package / "_commands.py"], check=True)
     return str(folder)
 
 

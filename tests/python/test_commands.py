@@ -68,7 +68,7 @@ class Options(PythonTest):
 
     def test_flags_are_known(self):
         functions = [inspect.signature(getattr(mptune, name)).parameters for name in COMMANDS.values()]
-        self.assertEqual(_error.FLAGS, {key for own in functions for key, parameter in own.items() if parameter.default is False})
+        self.assertEqual(_commands.FLAGS, {key for own in functions for key, parameter in own.items() if parameter.default is False})
 
     def test_every_parameter_is_described(self):
         for name in COMMANDS.values():

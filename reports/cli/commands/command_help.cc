@@ -37,7 +37,22 @@ std::string text_on(const HelpCommand& help, const ProgramText& program, const T
   return help.manual ? manual_page(program, command) : render_help(program, command, style);
 }
 
-/// Writes what an installation has, below `folder`: manual pages and completion scripts.
+planner::Json json_of(const std::vector<OptionText>& options) {
+  planner::Json list = planner::Json::array();
+  for (const OptionText& option : options)
+    list.push_back({{"names", option.names}, {"type", option.type}, {"group", option.group}, {"help", option.description}});
+  return list;
+}
+
+/// Returns the options of all commands, of which the Python package's functions are made.
+planner::Json options_json(const ProgramText& program) {
+  planner::Json json;
+  json[""] = json_of(program.program.options);
+  for (const CommandText& command : program.commands) json[command.name] = json_of(command.options);
+  return json;
+}
+
+/// Writes what an installation has, below `folder`: manual pages, completion scripts, and a list of all options.
 void write_all(const std::string& folder, const ProgramText& program) {
   const auto write = [&](const std::string& name, const std::string& text) {
     const std::filesystem::path path = std::filesystem::path(folder) / name;
@@ -47,6 +62,7 @@ void write_all(const std::string& folder, const ProgramText& program) {
   write("man/man1/mptune.1", manual_page(program, program.program));
   for (const CommandText& command : program.commands) write("man/man1/" + page_name(command) + ".1", manual_page(program, command));
   for (const CompletionShell& shell : completion_shells()) write(shell.path, shell.script(program));
+  write("mptune/options.json", options_json(program).dump(1) + "\n");
 }
 
 int show(const HelpCommand& help, const ProgramText& program, const Session& session) {
@@ -79,7 +95,7 @@ void add_help_command(CLI::App& program, CommandBody& chosen) {
   CLI::Option* topic = app->add_option("TOPIC", help->topic, "a command, or exit-codes; without it, help on mptune");
   offer_values(*topic, topics_of(program));
   app->add_flag("--man", help->manual, "as a manual page, in the macros of man")->group("Output");
-  app->add_option("--write", help->folder, "write all manual pages and completion scripts below this folder")->group("");
+  app->add_option("--write", help->folder, "write all manual pages, completion scripts and the list of options below this folder")->group("");
   app->footer("Example:\n  mptune help tune\n  mptune help exit-codes\n  mptune help --man tune | man -l -");
   app->callback([help, &program, &chosen] {
     const ProgramText text = text_of(program);
