@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "planner/plan/plan_error.h"
 
@@ -23,6 +24,20 @@ enum class Field {
   replicas,
   objective
 };
+inline constexpr std::pair<Field, const char*> kFields[] = {{Field::devices, "devices"},
+                                                            {Field::memory, "memory"},
+                                                            {Field::batch, "batch"},
+                                                            {Field::stages, "stages"},
+                                                            {Field::virtual_stages, "virtual_stages"},
+                                                            {Field::cuts, "cuts"},
+                                                            {Field::cut_at, "cut_at"},
+                                                            {Field::microbatches, "microbatches"},
+                                                            {Field::split_size, "split_size"},
+                                                            {Field::schedule, "schedule"},
+                                                            {Field::recompute, "recompute"},
+                                                            {Field::offload, "offload"},
+                                                            {Field::replicas, "replicas"},
+                                                            {Field::objective, "objective"}};
 /// Returns the field's name, such as "virtual_stages".
 [[nodiscard]] const char* field_name(Field field);
 

@@ -1,27 +1,9 @@
 #include "reports/render/option_names.h"
 
-#include <array>
-#include <utility>
+#include <algorithm>
 
 namespace mptune::reports {
 namespace {
-
-constexpr std::array kOptions{
-    std::pair{planner::Field::devices, "--devices"},
-    std::pair{planner::Field::memory, "--memory"},
-    std::pair{planner::Field::batch, "--batch"},
-    std::pair{planner::Field::stages, "--stages"},
-    std::pair{planner::Field::virtual_stages, "--virtual"},
-    std::pair{planner::Field::cuts, "--cuts"},
-    std::pair{planner::Field::cut_at, "--cut-at"},
-    std::pair{planner::Field::microbatches, "--microbatches"},
-    std::pair{planner::Field::split_size, "--split-size"},
-    std::pair{planner::Field::schedule, "--schedule"},
-    std::pair{planner::Field::recompute, "--recompute"},
-    std::pair{planner::Field::offload, "--offload"},
-    std::pair{planner::Field::replicas, "--replicas"},
-    std::pair{planner::Field::objective, "--objective"},
-};
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
@@ -30,9 +12,10 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 }  // namespace
 
 std::string option_of(planner::Field field) {
-  for (const auto& [known, option] : kOptions)
-    if (known == field) return option;
-  return planner::field_name(field);
+  if (field == planner::Field::virtual_stages) return "--virtual";
+  std::string name = planner::field_name(field);
+  std::ranges::replace(name, '_', '-');
+  return "--" + name;
 }
 
 std::string option_text(const planner::FieldValue& value) {
@@ -47,7 +30,7 @@ std::vector<std::string> option_texts(const std::vector<planner::FieldValue>& va
 
 std::string with_option_names(const std::string& text) {
   std::string named = text;
-  for (const auto& [field, option] : kOptions) replace_all(named, "`" + std::string(planner::field_name(field)) + "`", option);
+  for (const auto& [field, name] : planner::kFields) replace_all(named, "`" + std::string(name) + "`", option_of(field));
   return named;
 }
 

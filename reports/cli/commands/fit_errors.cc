@@ -97,16 +97,10 @@ Error with_remedy(const Error& error, const std::string& remedy) {
 }
 
 PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options) {
-  using planner::Field;
-  for (const planner::FieldValue& option : options) {
-    for (const auto& [field, value] :
-         {std::pair{Field::stages, &choice.stages}, std::pair{Field::virtual_stages, &choice.virtual_stages},
-          std::pair{Field::cuts, &choice.cuts}, std::pair{Field::cut_at, &choice.cut_at},
-          std::pair{Field::microbatches, &choice.microbatches}, std::pair{Field::split_size, &choice.split_size},
-          std::pair{Field::schedule, &choice.schedule}, std::pair{Field::recompute, &choice.recompute},
-          std::pair{Field::offload, &choice.offload}, std::pair{Field::replicas, &choice.replicas}})
-      if (field == option.field) *value = option.value;
-    if (option.field == Field::microbatches) choice.split_size.clear();
+  for (const planner::FieldValue& stated : options) {
+    for (const PlanOption& option : plan_choice_options())
+      if (option.field == stated.field) choice.*option.text = stated.value;
+    if (stated.field == planner::Field::microbatches) choice.split_size.clear();
   }
   return choice;
 }

@@ -1,6 +1,5 @@
 #include "reports/cli/options/plan_choice.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -25,7 +24,6 @@
 #include "profiler/base/text.h"
 #include "profiler/trace/values/samples_taken.h"
 #include "reports/cli/options/options.h"
-#include "reports/cli/program/option_values.h"
 #include "reports/render/style.h"
 #include "tuner/runtime/graph/capabilities.h"
 
@@ -33,7 +31,6 @@ namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kMostStages = 4096;
-constexpr const char* kSearchedGroup = "Search only plans with";
 
 std::string read_small_file(const std::string& path, const std::string& remedy) {
   std::ifstream file(path, std::ios::binary);
@@ -206,71 +203,6 @@ void check_schedule_executable(const SearchSpace& space) {
 
 void check_one_plan(bool options_given, const std::string& where) {
   if (options_given) throw Error("a plan file and options of a plan are both given", where, "leave one of them out");
-}
-
-std::string PlanChoice::given() const {
-  const std::pair<const char*, const std::string*> texts[] = {
-      {"--stages", &stages},     {"--virtual", &virtual_stages},      {"--cuts", &cuts},
-      {"--cut-at", &cut_at},     {"--microbatches", &microbatches},   {"--split-size", &split_size},
-      {"--schedule", &schedule}, {"--recompute", &recompute},         {"--offload", &offload},
-      {"--replicas", &replicas}, {"--memory-format", &memory_format}, {"--threads", &threads}};
-  std::string all;
-  const auto add = [&](const std::string& option) { all += (all.empty() ? "" : " ") + option; };
-  for (const auto& [name, text] : texts)
-    if (!text->empty()) add(std::string(name) + " " + *text);
-  if (exact) add("--exact");
-  if (keep_numerics) add("--keep-numerics");
-  if (no_offload) add("--no-offload");
-  return all;
-}
-
-void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const std::string& what, const std::string& otherwise) {
-    const std::string help = searched || otherwise.empty() ? what : what + "; default: " + otherwise;
-    return command.add_option(name, value, help)->type_name(type)->group(searched ? kSearchedGroup : kPlanGroup);
-  };
-  add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
-  add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
-  add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
-  add("--cut-at", options.cut_at, "PATTERN", "stages begin only with modules of such names: 'model.layers.*'", "");
-  add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
-  add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
-  CLI::Option* schedule = add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
-                              join(planner::schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
-  std::vector<std::string> schedules = planner::schedule_names();
-  if (!searched) schedules.emplace_back(kFileValue);
-  offer_values(*schedule, schedules);
-  offer_values(*add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none"),
-               {"none", "all"});
-  if (!searched)
-    offer_values(*add("--offload", options.offload, "WHAT", "saved activations kept in host memory: none, all or of stages 0,2", "none"),
-                 {"none", "all"});
-  add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
-  offer_values(
-      *add("--memory-format", options.memory_format, "FORMAT",
-           "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous"),
-      {kMemoryFormatNames.begin(), kMemoryFormatNames.end()});
-  add("--threads", options.threads, "N", "intra-op threads of a CPU device, those with fewer cores one per core", "one per core");
-  if (!searched) return;
-  const auto add_flag = [&](const char* name, bool& value, const char* what) {
-    command.add_flag(name, value, what)->group(kSearchedGroup);
-  };
-  add_flag("--exact", options.exact,
-           "gradients that equal the un-pipelined model's in every bit: contiguous tensors, a thread per core, no kernel replaced, "
-           "nothing fused");
-  add_flag("--keep-numerics", options.keep_numerics,
-           "only plans that train as one device does: where samples of a micro-batch depend on each other (batch norm), one micro-batch");
-  add_flag("--no-offload", options.no_offload,
-           "no plan keeps saved activations in host memory; else some may where --memory asks for it and copies were measured");
-}
-
-void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
-  offer_values(*command.add_option("--plan", options.plan, help)->type_name("FILE")->group(kPlanGroup), {kFileValue});
-  command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine; default: warn")->group(kPlanGroup);
-  command
-      .add_flag("--allow-renamed", options.allow_renamed,
-                "take a plan that names modules which the model does not have; default: refuse it")
-      ->group(kPlanGroup);
 }
 
 void check_memory_format(const PlanChoice& choice, bool convolutions) {

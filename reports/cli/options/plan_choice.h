@@ -9,36 +9,9 @@
 #include "planner/search/space/search_space.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/trace/values/profile.h"
-
-namespace CLI {
-class App;
-}
+#include "reports/cli/options/plan_options.h"
 
 namespace mptune::reports {
-
-/// What a user asks of the plan, as typed; "" where not given.
-struct PlanChoice {
-  std::string stages, virtual_stages, cuts, cut_at, microbatches, split_size, schedule, recompute, offload, replicas, memory_format,
-      threads;
-  bool exact = false;          ///< restricts a search
-  bool keep_numerics = false;  ///< restricts a search
-  bool no_offload = false;     ///< restricts a search
-  std::string plan;
-  bool strict = false;
-  bool allow_renamed = false;
-  /// Returns every option that is given, but `plan`, `strict` and `allow_renamed`, as typed: "--stages 2 --recompute all".
-  [[nodiscard]] std::string given() const;
-  /// Returns true if any of these is given.
-  [[nodiscard]] bool any() const { return !given().empty(); }
-  /// Returns true unless other plans than those in channels_last are asked for.
-  [[nodiscard]] bool allows_channels_last() const { return !exact && memory_format != name_of(MemoryFormat::contiguous); }
-  /// Returns true unless gradients are to be exact.
-  [[nodiscard]] bool allows_replaced_kernels() const { return !exact; }
-};
-
-/// `searched`: the options restrict a search instead of naming one plan.
-void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
-void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
 
 /// Call it where a plan file is given: throws Error if options of a plan are given, too.
 void check_one_plan(bool options_given, const std::string& where);

@@ -30,43 +30,23 @@ constexpr std::streamoff kDigestedBytes = std::streamoff{1} << 20;
 
 /// Returns the options that a study keeps.
 std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
-  PlanChoice& choice = command.choice;
-  return {{"MODEL", &command.model.model},
-          {"--batch", &command.model.batch},
-          {"--input", &command.model.input},
-          {"--devices", &command.devices.devices},
-          {"--link", &command.devices.link},
-          {"--memory", &command.devices.memory},
-          {"--reduce", &command.devices.reduce},
-          {"--stages", &choice.stages},
-          {"--virtual", &choice.virtual_stages},
-          {"--cuts", &choice.cuts},
-          {"--cut-at", &choice.cut_at},
-          {"--microbatches", &choice.microbatches},
-          {"--split-size", &choice.split_size},
-          {"--schedule", &choice.schedule},
-          {"--recompute", &choice.recompute},
-          {"--replicas", &choice.replicas},
-          {"--memory-format", &choice.memory_format},
-          {"--threads", &choice.threads},
-          {"--plan", &choice.plan},
-          {"--optimizer", &command.step.optimizer},
-          {"--lr", &command.step.learning_rate},
-          {"--loss", &command.step.loss},
-          {"--precision", &command.step.precision},
-          {"--seed", &command.step.seed},
-          {"--data", &command.step.data},
-          {"--budget", &command.budget},
-          {"--trials", &command.trials},
-          {"--target", &command.target}};
+  std::map<std::string, std::string*> texts{
+      {"MODEL", &command.model.model},         {"--batch", &command.model.batch}, {"--input", &command.model.input},
+      {"--devices", &command.devices.devices}, {"--link", &command.devices.link}, {"--memory", &command.devices.memory},
+      {"--reduce", &command.devices.reduce},   {"--plan", &command.choice.plan},  {"--optimizer", &command.step.optimizer},
+      {"--lr", &command.step.learning_rate},   {"--loss", &command.step.loss},    {"--precision", &command.step.precision},
+      {"--seed", &command.step.seed},          {"--data", &command.step.data},    {"--budget", &command.budget},
+      {"--trials", &command.trials},           {"--target", &command.target}};
+  for (const PlanOption& option : plan_choice_options())
+    if (option.text != nullptr && option.of != PlanOption::Of::plan) texts[option.name] = &(command.choice.*option.text);
+  return texts;
 }
 
 std::map<std::string, bool*> flags_of_options(TuneCommand& command) {
-  return {{"--exact", &command.choice.exact},
-          {"--keep-numerics", &command.choice.keep_numerics},
-          {"--no-offload", &command.choice.no_offload},
-          {"--strict", &command.choice.strict},
-          {"--allow-renamed", &command.choice.allow_renamed}};
+  std::map<std::string, bool*> flags{{"--strict", &command.choice.strict}, {"--allow-renamed", &command.choice.allow_renamed}};
+  for (const PlanOption& option : plan_choice_options())
+    if (option.flag != nullptr) flags[option.name] = &(command.choice.*option.flag);
+  return flags;
 }
 
 std::string content_of(const std::string& path) {

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/plan/field.h"
+#include "profiler/base/memory_format.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mptune::reports {
+
+/// What a user asks of the plan, as typed; "" where not given.
+struct PlanChoice {
+  std::string stages, virtual_stages, cuts, cut_at, microbatches, split_size, schedule, recompute, offload, replicas, memory_format,
+      threads;
+  bool exact = false;          ///< restricts a search
+  bool keep_numerics = false;  ///< restricts a search
+  bool no_offload = false;     ///< restricts a search
+  std::string plan;
+  bool strict = false;
+  bool allow_renamed = false;
+  /// Returns every option that is given, but `plan`, `strict` and `allow_renamed`, as typed: "--stages 2 --recompute all".
+  [[nodiscard]] std::string given() const;
+  /// Returns true if any of these is given.
+  [[nodiscard]] bool any() const { return !given().empty(); }
+  /// Returns true unless other plans than those in channels_last are asked for.
+  [[nodiscard]] bool allows_channels_last() const { return !exact && memory_format != name_of(MemoryFormat::contiguous); }
+  /// Returns true unless gradients are to be exact.
+  [[nodiscard]] bool allows_replaced_kernels() const { return !exact; }
+};
+
+/// An option that says what plans are to be like. Help, the Python package, what is given, the command that a study keeps and changed
+/// commands are made of these values.
+struct PlanOption {
+  enum class Of { both, plan, search };     ///< commands that name a plan, or that search one
+  const char* name;                         ///< "--stages"
+  std::string PlanChoice::*text = nullptr;  ///< its value; null for a flag
+  bool PlanChoice::*flag = nullptr;
+  std::optional<planner::Field> field = {};  ///< what it states to the planner
+  const char* type = "";                     ///< of the value: "K"
+  std::string help = {};
+  std::string otherwise = {};           ///< the default of commands that name a plan; "": help doesn't say one
+  std::string file_help = {};           ///< says which file they take, too; "": none
+  std::vector<std::string> words = {};  ///< completed
+  Of of = Of::both;
+};
+[[nodiscard]] const std::vector<PlanOption>& plan_choice_options();
+
+/// `searched`: the options restrict a search instead of naming one plan.
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
+void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
+
+}  // namespace mptune::reports
