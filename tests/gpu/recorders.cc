@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include ""
 #include "profiler/base/index.h"
 #include "profiler/trace/values/intervals.h"
 #include "tuner/worker/program/step_recorder.h"

@@ -1,4 +1,4 @@
-#include "reports/render/svg.h"
+#include "tests/support/svg.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune::reports {
+namespace mptune::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(Svg, DrawsInTheDarkToo) {
 }
 
 }  // namespace
-}  // namespace mptune::reports
+}  // namespace mptune::testing

@@ -174,7 +174,7 @@ struct ImplausibleTime {
   bool operator==(const ImplausibleTime&) const = default;
 };
 
-/// A trace names so many of them.
+/// Number of implausible times that a trace names at most.
 inline constexpr std::size_t kMostImplausible = 10;
 
 /// What host and devices did, measured or simulated.
@@ -203,15 +203,15 @@ struct Trace {
 /// Names of copies of gradients: in recordings of the runtime, and in imported pipeline timelines.
 inline constexpr const char* kGradientCopyName = "copy gradient";
 inline constexpr const char* kBackwardCopyName = "copy backward";
-/// Whether a copy of this name holds gradients. For readers of trace files, which keep the name alone.
+/// Returns true if a copy of this name holds gradients. It is for readers of trace files, which keep the name alone.
 [[nodiscard]] bool names_gradients(const std::string& copy);
 
-/// Name of a thread of one of several processes: "rank 1, thread 5".
+/// Returns the name of a thread of one of several processes: "rank 1, thread 5".
 [[nodiscard]] std::string thread_of_rank(int rank, const std::string& thread);
-/// The process of a thread with such a name; 0 for other names.
+/// Returns the process of a thread with such a name; 0 for other names.
 [[nodiscard]] int rank_of_thread(const std::string& name);
 
-/// Whether a call launches events of this kind on a GPU: computing, and copies but for those of unified memory.
+/// Returns true if a call launches events of this kind on a GPU: computing, and copies but for those of unified memory.
 /// Requires: `detail` in range.
 [[nodiscard]] bool is_launched(const Trace& trace, const Event& event);
 

@@ -330,7 +330,7 @@ class GlooGroup final : public RankGroup {
     }
   }
 
-  /// Of these ranks those whose connections have ended; all of them where none has.
+  /// Returns the names of those of `ranks` whose connections have ended; of all of them where none has.
   std::string missing_of(const std::vector<int>& ranks) {
     std::vector<std::string> all, ended;
     for (const int rank : ranks) {

@@ -12,13 +12,13 @@ namespace mptune::tuner {
 class MessageWay {
  public:
   virtual ~MessageWay() = default;
-  /// Of the largest message that is worth measuring.
+  /// Returns the size of the largest message that is worth measuring.
   [[nodiscard]] virtual std::int64_t largest_bytes() const = 0;
-  /// A tensor of so many bytes, where it is sent from.
+  /// Returns a tensor of `bytes` bytes, where it is sent from.
   [[nodiscard]] virtual std::vector<at::Tensor> message_of(std::int64_t bytes) = 0;
   /// `kind`: as in RankStreams.
   virtual void send(std::int64_t kind, const std::vector<at::Tensor>& message) = 0;
-  /// Waits until all of a message is here.
+  /// Waits until all of a message has arrived.
   virtual void receive(std::int64_t kind) = 0;
 };
 

@@ -24,27 +24,27 @@ class RankGroup {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Sends contiguous host memory, which nobody changes before the other rank has it. Never waits for that. What is sent to a rank with one
-  /// tag arrives in this order.
+  /// Sends contiguous host memory, and does not wait until the other rank has it. Requires: nobody changes it before then. Messages to a
+  /// rank with one tag arrive in the order in which they were sent.
   virtual void send(int to, int tag, at::Tensor bytes) = 0;
-  /// Waits for the next message with this tag, of as many bytes as `bytes` has, which it fills. One thread at a time for one rank and tag.
+  /// Waits for the next message with this tag, and fills `bytes`, whose size is the message's. One thread at a time for one rank and tag.
   /// Throws RanksGivenUp, or Error (environment) that names the rank which has ended or says nothing.
   virtual void receive(int from, int tag, const at::Tensor& bytes) = 0;
-  /// The same of the next several messages, in order. May ask for all of them before it waits for the first.
+  /// Receives the next several messages, in order. An implementation may ask for all of them before it waits for the first.
   virtual void receive_all(int from, int tag, const std::vector<at::Tensor>& messages) {
     for (const at::Tensor& bytes : messages) receive(from, tag, bytes);
   }
-  /// Adds up, place by place, what each of `ranks` gives, this one among them, into `numbers`: contiguous host memory, float or double, as
-  /// much on each. All get the same bits. Waits for the others. `sum` tells apart what goes on at the same time: the calls for one have the
-  /// same `ranks` in the same order on all of them. The first call for each connects the ranks: all ranks make these in one order, one at a
-  /// time. Throws what receive() throws.
+  /// Adds up `numbers` of all `ranks`, of which this is one, place by place, and leaves the sums there: contiguous host memory, float or
+  /// double, of one size on all ranks. All get the same bits. Waits for the others. `sum` tells sums apart that are made at the same time:
+  /// calls for one `sum` have the same `ranks` in the same order on all ranks. The first call for a `sum` connects the ranks: all ranks
+  /// make these first calls in one order, one at a time. Throws what receive() throws.
   virtual void all_reduce(const std::vector<int>& ranks, int sum, const at::Tensor& numbers) = 0;
   /// From now on receive() and all_reduce() throw RanksGivenUp. On other ranks they throw `why`, with this rank before its place, once they
   /// miss this one. The first rank that gives up counts.
   virtual void give_up(const Error& why) = 0;
 };
 
-/// What another exception says, as an error that can be given to other ranks.
+/// Returns what another exception says, as an error that can be given to other ranks.
 [[nodiscard]] Error error_for_ranks(const std::exception_ptr& exception);
 
 struct RankOptions {

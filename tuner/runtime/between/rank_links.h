@@ -22,9 +22,9 @@ struct MeasuredRankLink : profiler::RankLink {
 /// `from`, then `to`. A message is one tensor of host memory of up to 16 MiB, packed and unpacked as in training. `shared`: both at once
 /// take closer to the sum of what they take alone than to the larger. Throws what RankGroup::receive() throws.
 [[nodiscard]] std::vector<MeasuredRankLink> measure_rank_links(RankStreams& streams, int tag, int repeats = 9);
-/// The same of links between devices of different ranks that do without host memory (DeviceConnections). `from` and `to` are indices in
-/// `devices`, those of all ranks. Messages are of up to `largest_bytes`. What the
-/// communicators take of GPUs' memory is half of what the two directions take; nothing else may allocate there meanwhile.
+/// Measures the links between devices of different ranks that do without host memory (DeviceConnections). `devices`: those of all ranks;
+/// `from` and `to` are indices in it. Messages are of up to `largest_bytes`. The memory that a link's communicator takes is measured as
+/// half of what both directions take: nothing else may allocate on these GPUs meanwhile.
 [[nodiscard]] std::vector<MeasuredRankLink> measure_direct_links(RankStreams& streams, const std::vector<std::shared_ptr<Device>>& devices,
                                                                  int tag, const profiler::GpuConnector* connector, int repeats = 9,
                                                                  std::int64_t largest_bytes = std::int64_t{256} << 20);

@@ -31,24 +31,24 @@ class RankStreams {
     Time sent;  ///< on the sender's clock
   };
 
-  /// Of host memory. Copies the tensors, and does not wait for the receiver. `sent` travels with them.
+  /// Sends tensors of host memory: copies them, and does not wait for the receiver. `sent` travels with them.
   void send(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors, Time sent = {});
-  /// Waits. The tensors are allocated by the calling thread. Throws what RankGroup::receive() throws.
+  /// Waits for the next message. Its tensors are allocated by the calling thread. Throws what RankGroup::receive() throws.
   [[nodiscard]] Received receive_message(int from, int tag, std::int64_t kind);
   [[nodiscard]] std::vector<at::Tensor> receive(int from, int tag, std::int64_t kind) { return receive_message(from, tag, kind).tensors; }
-  /// A message of one tensor. Throws Error (internal) for another one.
+  /// Receives a message of one tensor. Throws Error (internal) for another number of tensors.
   [[nodiscard]] at::Tensor receive_one(int from, int tag, std::int64_t kind);
-  /// A message of so many whole numbers. Throws Error (internal) for another one.
+  /// Receives a message of `count` whole numbers. Throws Error (internal) for other messages.
   [[nodiscard]] std::vector<std::int64_t> receive_numbers(int from, int tag, std::int64_t kind, std::size_t count);
   void send_numbers(int to, int tag, std::int64_t kind, const std::vector<std::int64_t>& numbers);
 
-  /// The same without copies of large tensors. Nobody may change them before the receiver has them, which a later message of its own shows.
+  /// Sends tensors without copying large ones. Nobody may change these before the receiver has them, which its next message shows.
   void send_in_place(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors);
-  /// Waits for what was sent so. A tensor that lies like the one of its index in `places` (as many, or none; undefined: no place) is
-  /// received into that one's memory.
+  /// Waits for what send_in_place() sent. `places`: as many tensors as the message has, or none. Where a place is defined and lies as its
+  /// tensor does, the tensor is received into its memory.
   [[nodiscard]] std::vector<at::Tensor> receive_in_place(int from, int tag, std::int64_t kind, const std::vector<at::Tensor>& places = {});
 
-  /// The same of tensors that travel another way: all about them but their memory.
+  /// Sends only the layout of tensors that travel another way.
   void announce(int to, int tag, std::int64_t kind, const TensorLayout& layout, Time sent = {});
   struct Announced {
     TensorLayout layout;
@@ -56,16 +56,16 @@ class RankStreams {
   };
   [[nodiscard]] Announced receive_announced(int from, int tag, std::int64_t kind);
 
-  /// Every rank gives as many numbers, and gets those of all, by rank. `tag`: of this use alone. Throws what RankGroup::receive() throws,
-  /// and Error (internal) for numbers of another count.
+  /// Exchanges numbers: every rank gives equally many, and gets those of all ranks, by rank. `tag`: used for nothing else. Throws what
+  /// RankGroup::receive() throws, and Error (internal) where a rank gives another count.
   [[nodiscard]] std::vector<std::vector<double>> exchange(int tag, const std::vector<double>& own);
-  /// The same, but each rank may give another count.
+  /// Exchanges numbers of which each rank may give another count.
   [[nodiscard]] std::vector<std::vector<double>> exchange_lists(int tag, const std::vector<double>& own);
-  /// The same of a text.
+  /// Exchanges a text of each rank.
   [[nodiscard]] std::vector<std::string> exchange_texts(int tag, const std::string& own);
-  /// The same of as many texts without ends of lines.
+  /// Exchanges texts without ends of lines, of which every rank gives equally many.
   [[nodiscard]] std::vector<std::vector<std::string>> exchange_lines(int tag, const std::vector<std::string>& own);
-  /// The same of a tensor.
+  /// Exchanges a tensor of each rank.
   [[nodiscard]] std::vector<at::Tensor> exchange_tensors(int tag, const at::Tensor& own);
 
  private:
@@ -73,7 +73,7 @@ class RankStreams {
   [[nodiscard]] Layouts& layouts_of(bool sent, int other, int tag);
   void send_layout(int to, int tag, const TensorLayout& layout);
   [[nodiscard]] TensorLayout receive_layout(int from, int tag);
-  /// What is in a message beside the mark.
+  /// What a message holds beside the mark.
   enum class Carries { tensors, nothing };
   /// Sends what has to go before a message: nothing, or the layout.
   void prepare(int to, int tag, std::int64_t kind, const TensorLayout& layout, Carries carries);

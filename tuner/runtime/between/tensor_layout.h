@@ -27,17 +27,17 @@ struct TensorLayout {
 [[nodiscard]] TensorLayout layout_of(const std::vector<at::Tensor>& tensors);
 /// Copies host tensors of this layout into `memory`, from its byte `first` on.
 void pack(const std::vector<at::Tensor>& tensors, const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
-/// Tensors in `memory`, which they keep: none is a view of another.
+/// Returns tensors in `memory`, which they keep: none is a view of another.
 [[nodiscard]] std::vector<at::Tensor> unpack(const TensorLayout& layout, const at::Tensor& memory, std::int64_t first);
 
-/// The tensors of this layout that are in memory of their own, on their device: each one-dimensional, as they lie without gaps.
+/// Returns the tensors of this layout that have memory of their own, on their device: each one-dimensional, without gaps.
 [[nodiscard]] std::vector<at::Tensor> flat_tensors(const std::vector<at::Tensor>& tensors, const TensorLayout& layout);
-/// Of their sizes and types, without memory.
+/// Returns tensors without memory that have the sizes and types of flat_tensors().
 [[nodiscard]] std::vector<at::Tensor> flat_likes(const TensorLayout& layout);
-/// Makes them the tensors of the layout again, in the same memory: none is a view of another.
+/// Returns the tensors of the layout, in the memory of `flat`: none is a view of another. It undoes flat_tensors().
 [[nodiscard]] std::vector<at::Tensor> from_flat(const TensorLayout& layout, const std::vector<at::Tensor>& flat);
 
-/// A layout as numbers, to send it.
+/// Returns a layout as numbers, to send it.
 [[nodiscard]] std::vector<std::int64_t> numbers_of(const TensorLayout& layout);
 /// Throws Error (internal) for numbers that are no layout's.
 [[nodiscard]] TensorLayout layout_from(const std::vector<std::int64_t>& numbers);

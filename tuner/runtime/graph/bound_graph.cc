@@ -43,7 +43,7 @@ PendingWeights::Groups weight_order(const Plan& plan, int stage, int device) {
   return order;
 }
 
-/// Of weights that layers of several stages share by name.
+/// Returns the stages of each weight that layers of several stages share by name.
 std::map<std::string, std::vector<int>> stages_of_tied(const Model& model, const std::vector<Stage>& stages) {
   std::map<std::string, std::vector<int>> by_name;
   for (int s = 0; s < static_cast<int>(stages.size()); ++s)

@@ -8,7 +8,7 @@ namespace mptune::tuner {
 
 /// How the ranks of a training ended.
 struct RanksEnd {
-  /// Of a rank that did not end by itself, and was killed.
+  /// Why a rank was killed that did not end by itself.
   enum class Killed {
     no,
     stopped,   ///< a signal had stopped it for 10 s

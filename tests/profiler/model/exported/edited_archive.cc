@@ -3,7 +3,6 @@
 #include <caffe2/serialize/inline_container.h>
 
 namespace mptune::testing {
-using namespace profiler;
 
 EditedArchive::EditedArchive(const std::string& name) {
   caffe2::serialize::PyTorchStreamReader reader(MPTUNE_SOURCE_DIR "/tests/golden/exported/" + name + ".pt2");

@@ -15,8 +15,8 @@
 #include "profiler/measure/link_timing.h"
 #include "profiler/trace/analyze/breakdown.h"
 #include "profiler/trace/statistics/samples.h"
-#include "reports/render/svg.h"
 #include "reports/render/units.h"
+#include "tests/support/svg.h"
 
 namespace {
 
@@ -38,8 +38,8 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
 
   std::printf("copies from %s to %s, median of %d\n%10s %10s %22s %12s %12s\n", from.c_str(), to.c_str(), rounds, "size", "time", "95 %",
               "bandwidth", "line");
-  mptune::reports::SvgSeries measured{"measured", {}, {}}, fitted{"latency and bandwidth", {}, {}};
-  mptune::reports::SvgChart chart{"Copies from " + from + " to " + to, "GB/s", "size of a copy", {}, {}};
+  mptune::testing::SvgSeries measured{"measured", {}, {}}, fitted{"latency and bandwidth", {}, {}};
+  mptune::testing::SvgChart chart{"Copies from " + from + " to " + to, "GB/s", "size of a copy", {}, {}};
   for (std::size_t i = 0; i < medians.size(); ++i) {
     const auto bytes = static_cast<double>(medians[i].bytes);
     const std::optional<mptune::Interval> ci95 = mptune::interval95(seconds[i]);
@@ -57,7 +57,7 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
   std::printf("time = %s + size / %s\n", mptune::format_seconds(line.latency_s).c_str(),
               mptune::format_bandwidth(line.bytes_per_second).c_str());
   const std::string picture = folder + "/transfer_time.svg";
-  if (!(std::ofstream(picture) << mptune::reports::svg_curve(chart)))
+  if (!(std::ofstream(picture) << mptune::testing::svg_curve(chart)))
     throw mptune::Error("can't be written", picture, "name a writable folder");
 }
 

@@ -6,7 +6,7 @@
 
 #include "profiler/trace/statistics/samples.h"
 
-namespace mptune::reports {
+namespace mptune::testing {
 
 /// One row of values of a chart, with one value per category; nothing is drawn where a value is missing.
 struct SvgSeries {
@@ -31,4 +31,4 @@ struct SvgChart {
 /// Draws points joined by a line per series over equally spaced categories, with error bars; in other respects as svg_bars() does.
 [[nodiscard]] std::string svg_curve(const SvgChart& chart);
 
-}  // namespace mptune::reports
+}  // namespace mptune::testing

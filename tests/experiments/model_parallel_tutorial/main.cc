@@ -10,7 +10,7 @@
 
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/measure/measure.h"
-#include "results.h"
+#include "tests/experiments/model_parallel_tutorial/results.h"
 #include "tuner/runtime/graph/capabilities.h"
 
 namespace {

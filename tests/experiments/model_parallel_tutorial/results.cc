@@ -1,4 +1,4 @@
-#include "results.h"
+#include "tests/experiments/model_parallel_tutorial/results.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "profiler/trace/statistics/verdict.h"
-#include "reports/render/svg.h"
+#include "tests/support/svg.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string with_interval(const mptune::Speedup& speedup) {
 }
 
 // Step time relative to the single device's.
-void add_ratio(mptune::reports::SvgSeries& series, const Contender& single, const Contender& contender) {
+void add_ratio(mptune::testing::SvgSeries& series, const Contender& single, const Contender& contender) {
   const mptune::Speedup speedup = mptune::paired_speedup(single.step_s, contender.step_s);
   series.values.push_back(1 / speedup.estimate);
   series.ci95.emplace_back();
@@ -38,8 +38,8 @@ void write(const std::string& path, const std::string& content) {
 
 void show_results(const std::vector<Contender>& contenders, const std::string& name, const std::string& folder) {
   std::printf("%-22s %10s %22s   %s\n", "", "step", "95 %", "plan");
-  mptune::reports::SvgSeries curve{"pipeline", {}, {}}, naive{"naive model parallel", {}, {}};
-  mptune::reports::SvgChart line{name + ": step time over split size", "step in seconds", "samples per micro-batch", {}, {}};
+  mptune::testing::SvgSeries curve{"pipeline", {}, {}}, naive{"naive model parallel", {}, {}};
+  mptune::testing::SvgChart line{name + ": step time over split size", "step in seconds", "samples per micro-batch", {}, {}};
   std::vector<const Contender*> points;
   for (const Contender& contender : contenders) {
     const double median = mptune::median(contender.step_s);
@@ -60,10 +60,10 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
   const auto best = static_cast<std::size_t>(std::min_element(curve.values.begin(), curve.values.end()) - curve.values.begin());
   if (points.size() < 3) throw mptune::Error("too few split sizes to tell", "BATCH", "give a batch of 12 or more");
   const auto& twelfth = *points[points.size() - 3];  // split size 20 of 120
-  mptune::reports::SvgSeries here{"here", {}, {}};
+  mptune::testing::SvgSeries here{"here", {}, {}};
   for (const Contender* bar : {&contenders[0], &contenders[1], &twelfth, points[best], &contenders.back()})
     add_ratio(here, contenders[0], *bar);
-  mptune::reports::SvgChart bars{
+  mptune::testing::SvgChart bars{
       name + ": step time, single device = 1",
       "time of a step over the single device's",
       "",
@@ -74,6 +74,6 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
               best > 0 && best + 1 < points.size() ? "inside the range" : "at its END");
   std::printf("the tuner's choice is %s as fast as that: %s\n", with_interval(choice).c_str(),
               choice.verdict == mptune::Verdict::slow ? "SLOWER" : "within the noise, or faster");
-  write(folder + "/" + name + "-bars.svg", mptune::reports::svg_bars(bars));
-  write(folder + "/" + name + "-curve.svg", mptune::reports::svg_curve(line));
+  write(folder + "/" + name + "-bars.svg", mptune::testing::svg_bars(bars));
+  write(folder + "/" + name + "-curve.svg", mptune::testing::svg_curve(line));
 }

@@ -1,4 +1,4 @@
-#include "reports/render/svg.h"
+#include "tests/support/svg.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "profiler/base/printable.h"
 
-namespace mptune::reports {
+namespace mptune::testing {
 namespace {
 
 constexpr double kSvgWidth = 760;
@@ -195,4 +195,4 @@ std::string svg_curve(const SvgChart& chart) {
   return drawn + "</svg>\n";
 }
 
-}  // namespace mptune::reports
+}  // namespace mptune::testing
