@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include ""
 #include "profiler/base/index.h"
+#include "profiler/device/precise_sleep.h"
 #include "profiler/trace/values/intervals.h"
 #include "tuner/worker/program/step_recorder.h"
 
