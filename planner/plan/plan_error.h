@@ -6,8 +6,8 @@
 
 namespace mptune::planner {
 
-/// Thrown where no plan can be what is asked for: choices exclude each other, a plan breaks a rule, or a search would be too large. Errors of
-/// files, profiles and machines are of other classes.
+/// Thrown where no plan can be what is asked for: choices exclude each other, a plan breaks a rule, or a search would be too large. Errors
+/// of files, profiles and machines are of other classes.
 class PlanError : public Error {
  public:
   using Error::Error;

@@ -95,7 +95,8 @@ void add_help_command(CLI::App& program, CommandBody& chosen) {
   CLI::Option* topic = app->add_option("TOPIC", help->topic, "a command, or exit-codes; without it, help on mptune");
   offer_values(*topic, topics_of(program));
   app->add_flag("--man", help->manual, "as a manual page, in the macros of man")->group("Output");
-  app->add_option("--write", help->folder, "write all manual pages, completion scripts and the list of options below this folder")->group("");
+  app->add_option("--write", help->folder, "write all manual pages, completion scripts and the list of options below this folder")
+      ->group("");
   app->footer("Example:\n  mptune help tune\n  mptune help exit-codes\n  mptune help --man tune | man -l -");
   app->callback([help, &program, &chosen] {
     const ProgramText text = text_of(program);
