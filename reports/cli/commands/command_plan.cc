@@ -68,7 +68,7 @@ struct PlanCommand {
 /// Returns --objective, checked against the file. A placement graph has no schedule, so only max-load applies to it.
 std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
   const bool placement = format == profiler::ProfileFormat::placement;
-  const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
+  std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
   if (std::ranges::find(kObjectives, objective) == kObjectives.end())
     throw Error("'" + objective + "' is not an objective", "--objective",
                 did_you_mean(objective, kObjectives, "use simulate, closed-form, max-load or aceso"));

@@ -15,7 +15,7 @@ static constexpr const char* kSearchedGroup = "Search only plans with";
 const std::vector<PlanOption>& plan_choice_options() {
   using planner::Field;
   using Of = PlanOption::Of;
-  static const std::vector<PlanOption> kOptions = {
+  static const std::vector<PlanOption> options = {
       {.name = "--stages",
        .text = &PlanChoice::stages,
        .field = Field::stages,
@@ -104,7 +104,7 @@ const std::vector<PlanOption>& plan_choice_options() {
        .flag = &PlanChoice::no_offload,
        .help = "no plan keeps saved activations in host memory; else some may where --memory asks for it and copies were measured",
        .of = Of::search}};
-  return kOptions;
+  return options;
 }
 
 std::string PlanChoice::given() const {
