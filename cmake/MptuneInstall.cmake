@@ -10,7 +10,7 @@ endfunction()
 
 mptune_install(mptune RUNTIME)
 # Manual pages and completion scripts (reports/cli/CMakeLists.txt).
-install(DIRECTORY "${CMAKE_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
+install(DIRECTORY "${CMAKE_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}" PATTERN options.json EXCLUDE)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
 install(FILES "${CMAKE_SOURCE_DIR}/python/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/python/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
 if(MPTUNE_HAVE_CUPTI)

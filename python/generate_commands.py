@@ -69,7 +69,7 @@ def function_text(found, options):
     return f'def {name}(\n{signature}) -> {result}:\n    """{document}"""\n'
 
 
-def flags(options):
+def flags(options, template):
     named = {COMMANDS.get(found[1], found[1]) for found in FUNCTION.finditer(template)}
     return {name_of(option) for command in (*named, "") for option in options[command]
             if not option["type"] and name_of(option) not in LEFT_OUT}
@@ -79,5 +79,5 @@ if __name__ == "__main__":
     options = json.loads(pathlib.Path(sys.argv[1]).read_text())
     template = pathlib.Path(sys.argv[2]).read_text()
     text = FUNCTION.sub(lambda found: function_text(found, options), template)
-    names = wrapped(", ".join(f'"{name}"' for name in sorted(flags(options))), "    ", "    ")
+    names = wrapped(", ".join(f'"{name}"' for name in sorted(flags(options, template))), "    ", "    ")
     pathlib.Path(sys.argv[3]).write_text(text.replace("    @flags@", names))

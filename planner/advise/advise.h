@@ -62,8 +62,8 @@ struct Advice {
   IdleCause cause = IdleCause::unexplained;  ///< the cause that it cures
   std::string device{};                      ///< the device it concerns; "" where it is no single one
   int stage = -1;                            ///< the stage it concerns; -1 where it is no single one
-  double saves_s = 0;                        ///< seconds of the mean step, > 0
-  double saves_percent = 0;
+  double saves_s = 0;                        ///< seconds of the mean step, or of the predicted one, > 0
+  double saves_percent = 0;                  ///< share of that step
   Remedy remedy{};
   bool operator==(const Advice&) const = default;
 };

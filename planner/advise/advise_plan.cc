@@ -7,7 +7,6 @@
 #include "planner/plan/plan_error.h"
 #include "planner/simulate/schedule_costs.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/values/samples_taken.h"
 
@@ -43,7 +42,7 @@ class Changes {
   [[nodiscard]] std::optional<Plan> remade(Plan plan) const {
     return if_possible([&] {
       schedule_plan(plan, plan.schedule, cost_);
-      return plan;
+      return std::move(plan);
     });
   }
 

@@ -8,7 +8,6 @@
 #include "planner/advise/fit_variants.h"
 #include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "profiler/base/units.h"
@@ -86,7 +85,7 @@ class Fitter {
       make_schedule(plan, plan.schedule);
       return true;
     };
-    return !plan.actions.empty() || if_possible(schedule);
+    return !plan.actions.empty() || if_possible(schedule).has_value();
   }
 
   std::optional<FittingChange> fitting(const Plan& plan, int changes, const std::vector<FieldValue>& options) {

@@ -8,7 +8,6 @@
 #include "planner/plan/plan_error.h"
 #include "planner/search/make_plan.h"
 #include "planner/search/search.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {

@@ -8,7 +8,6 @@
 #include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/values/samples_taken.h"
 
@@ -23,7 +22,7 @@ constexpr int kEveryCountTo = 64;
 std::optional<Plan> with_schedule(Plan plan, const std::string& name) {
   return if_possible([&] {
     make_schedule(plan, name);
-    return plan;
+    return std::move(plan);
   });
 }
 

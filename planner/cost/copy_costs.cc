@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/plan/plan_error.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -76,7 +77,7 @@ const LinkCost* CopyCosts::find_link(int source, int destination) const {
 const LinkCost& CopyCosts::link(int source, int destination) const {
   const LinkCost* known = find_link(source, destination);
   if (known == nullptr)
-    throw Error(
+    throw planner::PlanError(
         "the profile does not know the link from " + devices_[as_index(source)].name + " to " + devices_[as_index(destination)].name,
         model_, "profile with both among `devices`");
   return *known;
@@ -132,8 +133,8 @@ double CopyCosts::host_delay_seconds(int device, bool to_host, std::int64_t byte
 double CopyCosts::host_seconds(int device, bool to_host, std::int64_t bytes) const {
   const HostCopies& copies = host_copies(device, to_host);
   if (copies.bytes_per_second <= 0)
-    throw Error("the profile does not know copies between " + devices_[as_index(device)].name + " and the host's memory", model_,
-                "profile the model again, or plan without offloading");
+    throw planner::PlanError("the profile does not know copies between " + devices_[as_index(device)].name + " and the host's memory",
+                             model_, "profile the model again, or plan without offloading");
   return copies.latency_s + static_cast<double>(bytes) / copies.bytes_per_second;
 }
 

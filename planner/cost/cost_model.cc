@@ -9,6 +9,7 @@
 #include "planner/cost/neighbours.h"
 #include "planner/cost/peak_bytes.h"
 #include "planner/cost/variants.h"
+#include "planner/plan/plan_error.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 
@@ -112,7 +113,7 @@ ExecutionVariant CostModel::variant() const {
 int CostModel::device_index(const std::string& name) const {
   for (std::size_t d = 0; d < profile_.devices.size(); ++d)
     if (profile_.devices[d].name == name) return static_cast<int>(d);
-  throw Error("the profile does not know device " + name, profile_.model, "profile with this device among `devices`");
+  throw planner::PlanError("the profile does not know device " + name, profile_.model, "profile with this device among `devices`");
 }
 
 std::vector<int> CostModel::device_indices(const std::vector<std::string>& names) const {

@@ -7,7 +7,6 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/replica_costs.h"
 #include "planner/plan/plan_error.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
 namespace mptune {

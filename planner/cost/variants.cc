@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/plan/plan_error.h"
 #include "planner/plan/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -110,9 +111,9 @@ Profile in_variant(Profile profile, const ExecutionVariant& variant) {
 
 Profile in_variant_of(Profile profile, const Plan& plan) {
   if (profile.precision != plan.options.precision)
-    throw Error(std::string("the profile was measured in ") + name_of(profile.precision) + ", the plan computes in " +
-                    name_of(plan.options.precision),
-                profile.model, std::string("profile the model again with --precision ") + name_of(plan.options.precision));
+    throw planner::PlanError(std::string("the profile was measured in ") + name_of(profile.precision) + ", the plan computes in " +
+                                 name_of(plan.options.precision),
+                             profile.model, std::string("profile the model again with --precision ") + name_of(plan.options.precision));
   const std::vector<ExecutionVariant> variants = variants_of(profile, plan);
   return in_classes(std::move(profile), variants);
 }

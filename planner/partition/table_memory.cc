@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "planner/plan/plan_error.h"
-#include "profiler/base/error.h"
 #include "profiler/base/units.h"
 
 namespace mptune::planner {

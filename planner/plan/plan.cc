@@ -6,7 +6,6 @@
 
 #include "planner/plan/plan_error.h"
 #include "planner/plan/threads.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
 namespace mptune {

@@ -6,8 +6,9 @@
 
 namespace mptune::planner {
 
-/// Thrown where no plan can be what is asked for: choices exclude each other, a plan breaks a rule, or a search would be too large. Errors
-/// of files, profiles and machines are of other classes.
+/// Thrown where there is no plan as asked for, or where it can't be predicted: choices exclude each other, a plan (of a file, too) breaks a
+/// rule, the profile lacks what the plan needs, or a search would be too large. Faults of machines, and files that can't be read, are of
+/// other classes.
 class PlanError : public Error {
  public:
   using Error::Error;

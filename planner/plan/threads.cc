@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/plan/plan_error.h"
 #include "profiler/base/device_spec.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/text.h"
 
@@ -52,12 +52,13 @@ void validate_threads(const Plan& plan, const std::string& where) {
   const std::vector<int>& threads = plan.options.threads;
   if (threads.empty()) return;
   if (threads.size() != plan.devices.size())
-    throw Error("the plan has " + counted(std::ssize(threads), "number") + " of threads for " + counted(std::ssize(plan.devices), "device"),
-                where, "list one for each device, or none");
+    throw PlanError(
+        "the plan has " + counted(std::ssize(threads), "number") + " of threads for " + counted(std::ssize(plan.devices), "device"), where,
+        "list one for each device, or none");
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const int most = default_threads(plan.devices[i]);
     if (threads[i] >= 1 && threads[i] <= most) continue;
-    throw Error(
+    throw PlanError(
         plan.devices[i] + " can't have " + std::to_string(threads[i]) + " threads", where,
         most > 1 ? "use 1 to " + std::to_string(most) + ", one per core at most" : "use 1: only devices of several cores have more");
   }

@@ -6,7 +6,6 @@
 #include "planner/schedule/fill.h"
 #include "planner/schedule/list_schedule.h"
 #include "planner/schedule/named.h"
-#include "profiler/base/error.h"
 
 namespace mptune::planner {
 namespace {

@@ -185,8 +185,8 @@ class AbstractRun {
     }
     const std::string buffers =
         communication_buffers_ <= 0 ? "" : " with " + std::to_string(communication_buffers_) + " communication buffers per link";
-    throw Error("the schedule blocks itself" + buffers + ": " + standing, where_,
-                "reorder the actions so that every input is made before it is waited for");
+    throw PlanError("the schedule blocks itself" + buffers + ": " + standing, where_,
+                    "reorder the actions so that every input is made before it is waited for");
   }
 
   const Plan& plan_;
@@ -204,9 +204,9 @@ void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts
     for (const Action& action : plan.actions[d]) {
       saved += bytes_left(costs.stages[as_index(action.stage)], action);
       if (saved <= costs.free_bytes[d]) continue;
-      throw Error("action " + to_text(action) + " leaves " + std::to_string(saved) + " bytes of activations saved, " +
-                      std::to_string(costs.free_bytes[d]) + " are free",
-                  where + ", row of " + plan.devices[d], "use a schedule with fewer micro-batches in flight", ExitCode::infeasible);
+      throw PlanError("action " + to_text(action) + " leaves " + std::to_string(saved) + " bytes of activations saved, " +
+                          std::to_string(costs.free_bytes[d]) + " are free",
+                      where + ", row of " + plan.devices[d], "use a schedule with fewer micro-batches in flight", ExitCode::infeasible);
     }
   }
 }
@@ -215,15 +215,16 @@ void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts
 
 void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits) {
   if (plan.actions.size() != plan.devices.size())
-    throw Error("the schedule has " + std::to_string(plan.actions.size()) + " rows for " + std::to_string(plan.devices.size()) + " devices",
-                where, "write one row of actions per device");
+    throw PlanError(
+        "the schedule has " + std::to_string(plan.actions.size()) + " rows for " + std::to_string(plan.devices.size()) + " devices", where,
+        "write one row of actions per device");
   std::size_t listed = 0;
   for (const std::vector<Action>& row : plan.actions) listed += row.size();
   // The length of a hostile file bounds the memory that the file can make us use.
   if (listed / 2 < plan.stages.size() || listed / 2 / plan.stages.size() < plan.microbatch_sizes.size())
-    throw Error("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
-                    " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",
-                where, "list forward and backward of every micro-batch of every stage");
+    throw PlanError("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
+                        " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",
+                    where, "list forward and backward of every micro-batch of every stage");
   AbstractRun run(plan, where, limits.communication_buffers);
   run.check_complete();
   run.run();

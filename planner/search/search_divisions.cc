@@ -11,7 +11,6 @@
 #include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
 #include "planner/search/search_budget.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "planner/plan/file/plan_json.h"
-#include "profiler/base/error.h"
 #include "profiler/base/json_field.h"
 #include "profiler/base/printable.h"
 #include "profiler/base/units.h"

@@ -69,6 +69,14 @@ std::string link_table(const std::vector<LinkRow>& links) {
              : element("h3", "", "Links") + html_table({"from", "to", ">copies", ">bytes", ">busy", ">achieved", ">exposed time"}, rows);
 }
 
+std::string stalls_content(const TraceReport& report) {
+  const StallTable table = stall_table(report);
+  if (table.rows.empty()) return "";
+  std::vector<HtmlRow> rows;
+  for (const std::vector<std::string>& row : table.rows) rows.emplace_back(row.begin(), row.end());
+  return element("h3", "", "Stalls") + html_table({"device", ">step", ">costs", ">of the step", "stall"}, rows) + paragraphs(table.notes);
+}
+
 }  // namespace
 
 std::string breakdown_content(const TraceReport& report) {
@@ -79,9 +87,8 @@ std::string advice_content(const TraceReport& report) {
   if (report.objection) return paragraphs({"no verdict: " + text_of(*report.objection)});
   std::vector<HtmlRow> rows;
   for (const planner::Advice& advice : report.advice) rows.push_back({format_seconds(advice.saves_s), text_of(advice)});
-  const std::string stalls = render_stalls(report, kWide);
   return (rows.empty() ? paragraphs(lines_of(render_advice(report, kWide))) : html_table({">saves", "change"}, rows)) +
-         (stalls.empty() ? "" : element("h3", "", "Stalls") + element("pre", "", escape_html(stalls)));
+         stalls_content(report);
 }
 
 std::string memory_content(const TraceReport& report) {

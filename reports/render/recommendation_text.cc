@@ -113,12 +113,16 @@ struct AdviceWords {
  private:
   static std::string head(const tuner::FastestHere& fact) {
     const planner::Parallelism kind = planner::parallelism_of(fact.plan);
+    const std::string of_measured =
+        fact.shortest ? " is the fastest plan that was measured" : " is among the fastest plans that were measured";
     if (kind == planner::Parallelism::one_device) {
-      if (!fact.any_pipeline) return fact.name + " is the fastest plan that was measured; no pipeline was measured";
-      return fact.all_measured ? "no split beats the un-pipelined model here: " + fact.name + " is fastest"
-                               : "no split that was measured beats the un-pipelined model: " + fact.name + " is fastest of those plans";
+      if (!fact.any_pipeline) return fact.name + of_measured + "; no pipeline was measured";
+      const std::string place = fact.name + (fact.shortest ? " is fastest" : " is among the fastest");
+      return fact.all_measured ? "no split beats the un-pipelined model here: " + place
+                               : "no split that was measured beats the un-pipelined model: " + place + " of those plans";
     }
-    return lead(fact.plan) + (fact.all_measured ? " is fastest here" : " is the fastest plan that was measured") +
+    const std::string here = fact.shortest ? " is fastest here" : " is among the fastest here";
+    return lead(fact.plan) + (fact.all_measured ? here : of_measured) +
            (kind == planner::Parallelism::data_parallel ? "" : ": " + describe(fact.plan));
   }
 };

@@ -21,11 +21,12 @@ std::string slower_by_bound(double time_ratio) {
   return "at least " + compared_time(time_ratio, 1) + " by its lower bound";
 }
 
-/// Returns "bn1", or "bn1 and 3 more layers".
+/// Returns "bn1", or "bn1 and 3 more layers". A number names a layer of nn.Sequential: "layer 1".
 std::string first_and_others(const std::vector<std::string>& layers) {
   const std::size_t others = layers.size() - 1;
-  if (others == 0) return layers.front();
-  return fmt::format("{} and {} more layer{}", layers.front(), others, others == 1 ? "" : "s");
+  const std::string first = (integer(layers.front()) ? "layer " : "") + layers.front();
+  if (others == 0) return first;
+  return fmt::format("{} and {} more layer{}", first, others, others == 1 ? "" : "s");
 }
 
 }  // namespace

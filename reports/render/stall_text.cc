@@ -44,23 +44,31 @@ std::string text_of(const StallRow& stall) {
   return fmt::format("{}, step {}: {}: {}", stall.device, stall.step, stall_words(stall), price_words(stall));
 }
 
-std::string render_stalls(const TraceReport& report, const TextStyle& style) {
-  if (report.stalls.empty()) return "";
-  std::vector<std::vector<Cell>> rows;
+StallTable stall_table(const TraceReport& report) {
+  StallTable table;
   for (const StallRow& stall : report.stalls) {
-    if (rows.size() == kMostStallRows) break;
-    rows.push_back({stall.device, std::to_string(stall.step), stall.hidden ? "hidden" : format_seconds(stall.price_s),
-                    stall.hidden ? "-" : fmt::format("{:.1f} %", stall.price_percent), stall_words(stall)});
+    if (table.rows.size() == kMostStallRows) break;
+    table.rows.push_back({stall.device, std::to_string(stall.step), stall.hidden ? "hidden" : format_seconds(stall.price_s),
+                          stall.hidden ? "-" : fmt::format("{:.1f} %", stall.price_percent), stall_words(stall)});
   }
+  if (table.rows.empty()) return table;
+  if (const std::size_t more = report.stalls.size() - table.rows.size(); more > 0)
+    table.notes.push_back(fmt::format("and {} more, each of which costs at most as much", more));
+  table.notes.push_back(fmt::format(
+      "a stall is longer, or later, than what is usual for its device, stage and kind by {} robust standard deviations and {} % "
+      "of the step; it costs what a replay of the step without it saves; hidden: others wait as long without it",
+      profiler::kLeastStallSpreads, 100 * profiler::kLeastStallShare));
+  return table;
+}
+
+std::string render_stalls(const TraceReport& report, const TextStyle& style) {
+  const StallTable table = stall_table(report);
+  if (table.rows.empty()) return "";
+  std::vector<std::vector<Cell>> rows;
+  for (const std::vector<std::string>& row : table.rows) rows.emplace_back(row.begin(), row.end());
   std::string text = render_table({{"device"}, {"step", true}, {"costs", true}, {"of the step", true}, {"stall"}}, rows, style);
-  if (report.stalls.size() > rows.size())
-    text += hanging("", fmt::format("and {} more, each of which costs at most as much", report.stalls.size() - rows.size()), style);
-  return text + hanging("",
-                        fmt::format("a stall is longer, or later, than what is usual for its device, stage and kind by {} robust standard "
-                                    "deviations and {} % of the step; it costs what a replay of the step without it saves; hidden: others "
-                                    "wait as long without it",
-                                    profiler::kLeastStallSpreads, 100 * profiler::kLeastStallShare),
-                        style);
+  for (const std::string& note : table.notes) text += hanging("", note, style);
+  return text;
 }
 
 }  // namespace mptune::reports

@@ -117,7 +117,7 @@ struct TraceReport {
   std::optional<double> bubble_theory;  ///< bubble of the plan's schedule in theory, where the plan is known
   double ideal_step_s = 0;              ///< step with each computation the mean of its kind, communication the median; 0: simulated
   bool has_stages = false;              ///< events are tagged with their stage
-  std::vector<planner::Advice> advice;  ///< largest first
+  std::vector<planner::Advice> advice;  ///< largest first; what they save is this share of step_s
   std::vector<StallRow> stalls;         ///< dearest first; none for a simulation
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;

@@ -201,9 +201,11 @@ bool names_stages(const std::vector<profiler::StepWork>& steps) {
   });
 }
 
-/// Advice is worth a share of the step that the report shows.
-void put_percents(TraceReport& report) {
-  for (planner::Advice& advice : report.advice) advice.saves_percent = report.step_s > 0 ? 100 * advice.saves_s / report.step_s : 0;
+/// Turns what advice saves into seconds of the step that is shown. It is computed as a share of the mean step or of the predicted one;
+/// where a few steps are very long, a part of the mean step is longer than the step that is shown.
+void put_seconds(TraceReport& report) {
+  if (report.step_s <= 0) return;
+  for (planner::Advice& advice : report.advice) advice.saves_s = advice.saves_percent / 100 * report.step_s;
 }
 
 void add_steps(TraceReport& report, const Trace& trace) {
@@ -216,7 +218,7 @@ void add_steps(TraceReport& report, const Trace& trace) {
     report.advice = planner::advise(trace);
     report.stalls = stall_rows(trace, steps);
   }
-  put_percents(report);
+  put_seconds(report);
 }
 
 /// Returns the busy time of events that count, which is counted once per device where they overlap.
@@ -316,8 +318,8 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   if (!report.objection) {
     const std::vector<planner::Advice> changes = planner::advise(plan, cost);
     report.advice.insert(report.advice.end(), changes.begin(), changes.end());
+    put_seconds(report);
     std::ranges::stable_sort(report.advice, std::ranges::greater{}, &planner::Advice::saves_s);
-    put_percents(report);
   }
 }
 

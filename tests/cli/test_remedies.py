@@ -92,6 +92,8 @@ class Remedies(CommandTest):
         for memory, stages in itertools.product(("10MiB", "40MiB", "60MiB"), ("1", "2")):
             named += self.check("net.txt", "--link", "12GB/s", "--stages", stages, "--memory", memory)
         named += self.check("net.txt", "--link", "12GB/s", "--stages", "2", "--cuts", "7", "--memory", "60MiB")
+        # With one stage, --memory would name a device that is left out: that is no change that fits.
+        named += self.check("net.txt", "--link", "12GB/s", "--stages", "2", "--cuts", "7", "--memory", "device:0=8GiB,device:1=1MiB")
         named += self.check("net.txt", "--link", "12GB/s", "--stages", "4", "--virtual", "2", "--memory", "50MiB")
         named += self.check("net.txt", "--link", "12GB/s", "--replicas", "2,2", "--microbatches", "8", "--schedule", "gpipe", "--memory", "50MiB")
         self.assertGreater(named, 7)

@@ -67,8 +67,7 @@ class Options(PythonTest):
                     self.assertIs(parameters[key].default, None if options[key] else False, f"{command} {key}")
 
     def test_flags_are_known(self):
-        functions = [inspect.signature(getattr(mptune, name)).parameters for name in COMMANDS.values()]
-        self.assertEqual(_commands.FLAGS, {key for own in functions for key, parameter in own.items() if parameter.default is False})
+        self.assertEqual(_commands.FLAGS, {key for command in COMMANDS for key, valued in self.options(command).items() if not valued})
 
     def test_every_parameter_is_described(self):
         for name in COMMANDS.values():

@@ -34,8 +34,16 @@ PlanFile sample_plan_file() {
   return file;
 }
 
+TraceReport stalled_trace() {
+  TraceReport report = sample_trace();
+  report.stalls = {{.device = "cpu:0", .step = 9, .time_s = 240e-6, .usual_s = 184e-6, .price_s = 56e-6, .price_percent = 6.7},
+                   {.device = "cpu:1", .step = 11, .late = true, .time_s = 3e-3, .usual_s = 23e-6, .hidden = true}};
+  return report;
+}
+
 std::vector<std::string> sample_pages() {
-  return {render_study_html(sample_study()), render_trace_html(sample_trace()), render_plan_html(sample_plan_file(), "net.plan.json")};
+  return {render_study_html(sample_study()), render_trace_html(sample_trace()), render_trace_html(stalled_trace()),
+          render_plan_html(sample_plan_file(), "net.plan.json")};
 }
 
 // A page may refer to its own parts, as href="#id" or url(#id), and to nothing else.
@@ -57,6 +65,18 @@ TEST(HtmlPage, IsOneWellFormedFileThatNamesNoOther) {
   }
   EXPECT_NE(markup_fault("<p>a > b</p>"), "");
   EXPECT_NE(markup_fault("<p><b></p></b>"), "");
+}
+
+TEST(HtmlPage, NoLineEndIsSpelledOut) {
+  for (const std::string& page : sample_pages()) EXPECT_EQ(page.find("\\n"), std::string::npos) << page.substr(page.find("\\n") - 60, 80);
+}
+
+TEST(HtmlPage, StallsAreATable) {
+  const std::string page = render_trace_html(stalled_trace());
+  EXPECT_THAT(page, HasSubstr("<h3>Stalls</h3>"));
+  EXPECT_THAT(page, HasSubstr("forward of micro-batch 0, stage 0 took 240 us, usually 184 us</td>"));
+  EXPECT_THAT(page, HasSubstr("hidden</td>"));
+  EXPECT_THAT(page, HasSubstr("A stall is longer, or later, than what is usual"));
 }
 
 TEST(HtmlPage, SaysWhatIsProvisionalAndHowToGoOn) {

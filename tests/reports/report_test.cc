@@ -153,7 +153,10 @@ TEST(TraceReport, AdviceIsWorthAShareOfTheStepThatIsShown) {
   const TraceReport report = build_trace_report(trace, {}, "t");
   EXPECT_DOUBLE_EQ(report.step_s, 1e-3);
   ASSERT_FALSE(report.advice.empty());
-  for (const planner::Advice& advice : report.advice) EXPECT_NEAR(advice.saves_percent, 100 * advice.saves_s / 1e-3, 1e-9);
+  for (const planner::Advice& advice : report.advice) {
+    EXPECT_NEAR(advice.saves_percent, 100 * advice.saves_s / 1e-3, 1e-9);
+    EXPECT_LE(advice.saves_percent, 100) << "in the mean step more can be saved than the step takes that is shown";
+  }
 }
 
 TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {

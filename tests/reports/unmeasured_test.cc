@@ -132,6 +132,11 @@ TEST(Unmeasured, NothingUnmeasuredIsCalledSlower) {
   fastest.all_measured = false;
   EXPECT_EQ(text_of(tuner::PlanAdvice(fastest)),
             "no split that was measured beats the un-pipelined model: single_device is fastest of those plans");
+  fastest.shortest = false;
+  EXPECT_EQ(text_of(tuner::PlanAdvice(fastest)),
+            "no split that was measured beats the un-pipelined model: single_device is among the fastest of those plans");
+  fastest.any_pipeline = false;
+  EXPECT_EQ(text_of(tuner::PlanAdvice(fastest)), "single_device is among the fastest plans that were measured; no pipeline was measured");
 }
 
 }  // namespace

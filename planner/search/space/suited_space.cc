@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "planner/plan/plan_error.h"
-#include "profiler/base/error.h"
 #include "profiler/base/sample_range_text.h"
 #include "profiler/trace/values/samples_taken.h"
 

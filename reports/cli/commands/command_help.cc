@@ -39,8 +39,7 @@ std::string text_on(const HelpCommand& help, const ProgramText& program, const T
 
 planner::Json json_of(const std::vector<OptionText>& options) {
   planner::Json list = planner::Json::array();
-  for (const OptionText& option : options)
-    list.push_back({{"names", option.names}, {"type", option.type}, {"group", option.group}, {"help", option.description}});
+  for (const OptionText& option : options) list.push_back({{"names", option.names}, {"type", option.type}, {"help", option.description}});
   return list;
 }
 

@@ -8,7 +8,6 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan/numerics.h"
-#include "planner/plan/plan_error.h"
 #include "planner/search/cut_places.h"
 #include "planner/search/found_plan_file.h"
 #include "planner/search/search.h"
@@ -184,7 +183,7 @@ Error no_plan(const PlanCommand& command, const Asked& asked, const SearchResult
   if (format == profiler::ProfileFormat::sqlite) recording = recorded_input(command.profile, command.link);
   const auto search_with = [&](const std::vector<planner::FieldValue>& options) {
     if (SearchLimit::interrupted()) return SearchResult{};
-    std::optional<Asked> changed = planner::if_possible([&] { return asked_of(with_options(command, options), format, recording); });
+    std::optional<Asked> changed = if_options_agree([&] { return asked_of(with_options(command, options), format, recording); });
     return changed ? planner::quick_search(std::move(changed->space), changed->input.profile) : SearchResult{};
   };
   Error error = nothing_fits(asked.space, result, asked.input.profile, search_with);

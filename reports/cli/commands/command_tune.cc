@@ -10,7 +10,6 @@
 
 #include "planner/cost/pool_costs.h"
 #include "planner/plan/file/plan_file.h"
-#include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
 #include "planner/search/space/suited_space.h"
 #include "profiler/base/device_spec.h"
@@ -182,7 +181,7 @@ void explain_infeasible(const TuneCommand& command, const Tuning& tuning, Search
     changed.devices.memory = option_or(options, planner::Field::memory, command.devices.memory);
     tuner::TrainingSetup setup = tuning.setup;
     setup.batch = std::stoi(option_or(options, planner::Field::batch, std::to_string(setup.batch)));
-    std::optional<SearchSpace> wanted = planner::if_possible([&] { return suited_to(changed, setup, tuning.model.layers); });
+    std::optional<SearchSpace> wanted = if_options_agree([&] { return suited_to(changed, setup, tuning.model.layers); });
     if (!wanted) return SearchResult{};
     wanted->stop = space.stop;
     return planner::quick_search(std::move(*wanted), *profile);

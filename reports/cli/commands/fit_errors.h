@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,16 @@ namespace mptune::reports {
 void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const TrainingSpec& training, const std::string& path);
 /// Returns the error of a plan that ran out of memory where there is no profile, only the plan.
 [[nodiscard]] Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const TrainingSpec& training);
+
+/// Returns what `make` makes of changed options; nullopt where they contradict each other, as --memory for a device that is left out.
+template <class Make>
+[[nodiscard]] auto if_options_agree(const Make& make) -> std::optional<decltype(make())> {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage && error.code() != ExitCode::infeasible) throw;
+    return std::nullopt;
+  }
+}
 
 }  // namespace mptune::reports

@@ -33,10 +33,10 @@ struct PlanChoice {
   [[nodiscard]] bool allows_replaced_kernels() const { return !exact; }
 };
 
-/// An option that says what plans are to be like. Help, the Python package, what is given, the command that a study keeps and changed
-/// commands are made of these values.
+/// An option that says what plans are to be like. Help, Python's functions, PlanChoice::given(), the command that a study keeps, and
+/// commands with changed options are made from these values.
 struct PlanOption {
-  enum class Of { both, plan, search };     ///< commands that name a plan, or that search one
+  enum class Of { both, plan, search };     ///< which commands have it: those that name a plan, those that search one
   const char* name;                         ///< "--stages"
   std::string PlanChoice::*text = nullptr;  ///< its value; null for a flag
   bool PlanChoice::*flag = nullptr;
@@ -45,7 +45,7 @@ struct PlanOption {
   std::string help = {};
   std::string otherwise = {};           ///< the default of commands that name a plan; "": help doesn't say one
   std::string file_help = {};           ///< says which file they take, too; "": none
-  std::vector<std::string> words = {};  ///< completed
+  std::vector<std::string> words = {};  ///< what completion offers
   Of of = Of::both;
 };
 [[nodiscard]] const std::vector<PlanOption>& plan_choice_options();

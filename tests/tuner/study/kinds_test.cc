@@ -257,6 +257,20 @@ TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
   EXPECT_EQ(fewer[0].devices, 1);
 }
 
+TEST(Kinds, MoreDevicesAreNeverSaidToBeSlower) {
+  KindFacts known;
+  known.predicted[planner::Parallelism::data_parallel] = {"data parallel over 2 devices", 0.1, {100, 100}};
+  known.other_devices = {{1, planner::Parallelism::one_device, 0.18}, {4, planner::Parallelism::one_device, 0.18}};
+  const KindComparison kinds = compared(interleaved_trials(), interleaved_trials(), known);
+  EXPECT_EQ(reports::text_of(kinds.advice.back()),
+            "predicted: 1 device like these would take 80 % longer (one device), 4 devices like these would take as long (data parallel)")
+      << "two of the four can do what the two do here";
+  known.predicted[planner::Parallelism::all_cores] = {"one device of 2 cores", 0.09, {200}};
+  EXPECT_EQ(reports::text_of(compared(interleaved_trials(), interleaved_trials(), known).advice.back()),
+            "predicted: 1 device like these would take 2.0x the time (one device), 4 devices like these would take as long (all cores)")
+      << "the device of all cores is two of these";
+}
+
 TEST(Kinds, AKindThatFailedIsNotCalledSlower) {
   const std::vector<Trial> all = interleaved_trials();
   std::vector<Trial> finals = all;

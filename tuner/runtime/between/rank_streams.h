@@ -42,7 +42,8 @@ class RankStreams {
   [[nodiscard]] std::vector<std::int64_t> receive_numbers(int from, int tag, std::int64_t kind, std::size_t count);
   void send_numbers(int to, int tag, std::int64_t kind, const std::vector<std::int64_t>& numbers);
 
-  /// Sends tensors without copying large ones. Nobody may change these before the receiver has them, which its next message shows.
+  /// Sends tensors without copying large ones. Nobody may change these before a message arrives that the receiver sent
+  /// after it had them.
   void send_in_place(int to, int tag, std::int64_t kind, const std::vector<at::Tensor>& tensors);
   /// Waits for what send_in_place() sent. `places`: as many tensors as the message has, or none. Where a place is defined and lies as its
   /// tensor does, the tensor is received into its memory.

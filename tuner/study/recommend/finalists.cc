@@ -6,7 +6,7 @@
 
 #include "planner/plan/file/plan_file.h"
 #include "planner/plan/parallelism.h"
-#include "profiler/base/error.h"
+#include "planner/plan/plan_error.h"
 #include "profiler/trace/statistics/verdict.h"
 #include "tuner/study/explore/trial_search.h"
 
@@ -130,11 +130,7 @@ const Trial* fastest_allowed(const std::vector<Trial>& trials, const std::vector
 }
 
 std::optional<Prediction> prediction_of(const Plan& plan, const Profile& profile) {
-  try {
-    return predict(plan, CostModel(profile, plan));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  return planner::if_possible([&] { return predict(plan, CostModel(profile, plan)); });
 }
 
 std::int64_t single_device_peak(const std::vector<planner::NamedPlan>& baselines, const std::vector<Trial>& trials,

@@ -203,11 +203,24 @@ KindsTooLarge kinds_too_large(const std::vector<KindResult>& rows) {
   return found;
 }
 
+/// Returns the largest number of devices of a predicted plan; 0 where all predicted plans have one.
+std::ptrdiff_t most_devices(const KindFacts& facts) {
+  std::ptrdiff_t most = 0;
+  for (const auto& [kind, predicted] : facts.predicted) most = std::max(most, std::ssize(predicted.peak_bytes));
+  return most > 1 ? most : 0;
+}
+
 Outlook outlook(const KindFacts& facts) {
   Outlook found;
   if (facts.predicted.empty()) return found;
-  const double now = std::ranges::min_element(facts.predicted, {}, [](const auto& each) { return each.second.step_s; })->second.step_s;
-  for (const OtherDevices& other : facts.other_devices) found.rows.push_back({other.devices, other.kind, other.step_s / now});
+  const auto& [kind, now] = *std::ranges::min_element(facts.predicted, {}, [](const auto& each) { return each.second.step_s; });
+  for (const OtherDevices& other : facts.other_devices) {
+    // With enough devices for the fastest plan here, that plan can run on some of them. The device of all cores is made of all of them.
+    const auto used = kind == planner::Parallelism::all_cores ? most_devices(facts) : std::ssize(now.peak_bytes);
+    const bool enough = used > 0 && other.devices >= used;
+    found.rows.push_back(enough && other.step_s > now.step_s ? Outlook::Row{other.devices, kind, 1}
+                                                             : Outlook::Row{other.devices, other.kind, other.step_s / now.step_s});
+  }
   return found;
 }
 

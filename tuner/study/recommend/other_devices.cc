@@ -3,7 +3,6 @@
 
 #include "planner/plan/plan_error.h"
 #include "planner/search/search.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tuner/study/recommend/kinds.h"
 

@@ -59,6 +59,7 @@ struct FastestHere {
   bool any_pipeline = false;             ///< a pipeline was measured
   std::optional<PlanBeside> pipeline{};  ///< the best pipeline, where that is another plan
   bool all_measured = true;              ///< false: a baseline or a plan that may be faster has no measurement
+  bool shortest = true;                  ///< false: another plan, with which it ties, had shorter steps
 };
 struct BestInHalfMemory {
   PlanBeside plan;

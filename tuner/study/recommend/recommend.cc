@@ -151,14 +151,18 @@ struct Compared {
   bool any_pipeline = false;  ///< the final series left out a measured pipeline, as its own trial was far slower
   bool all_baselines = true;  ///< all baselines were measured
   bool all_plans = true;      ///< all plans that may be faster were measured
+  bool shortest = true;       ///< no plan had shorter steps than the recommended one
 };
 
 std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, const Compared& compared) {
   const Trial& best = *choice.recommended.trial;
   if (!compared.several) return {OnlyPlanMeasured{best.plan}};
   const bool other_pipeline = choice.pipeline && choice.pipeline->trial != &best;
-  FastestHere fastest{
-      .name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline || compared.any_pipeline, .all_measured = compared.all_plans};
+  FastestHere fastest{.name = best.name,
+                      .plan = best.plan,
+                      .any_pipeline = choice.pipeline || compared.any_pipeline,
+                      .all_measured = compared.all_plans,
+                      .shortest = compared.shortest};
   if (other_pipeline) fastest.pipeline = beside(*choice.pipeline, choice.recommended);
   std::vector<PlanAdvice> advice;
   advice.emplace_back(std::move(fastest));
@@ -278,7 +282,8 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
                             {.several = finalists.size() > 1 || not_benchmarked.empty(),
                              .any_pipeline = any_pipeline_far_behind(result.unmeasured, result.recommended.step_s),
                              .all_baselines = result.unmeasured.baselines.empty(),
-                             .all_plans = result.unmeasured.baselines.empty() && gaps.empty()});
+                             .all_plans = result.unmeasured.baselines.empty() && gaps.empty(),
+                             .shortest = choice.recommended.trial == finalists.front().trial});
   if (AsFastAsOthers alike = equivalents_of(finalists, choice.recommended); !alike.plans.empty())
     result.advice.emplace_back(std::move(alike));
   result.warnings = warnings_of(finalists, choice, rivals);
