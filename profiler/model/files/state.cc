@@ -31,16 +31,18 @@ std::vector<NamedTensor> whole_state_of(const Model& model, const StateExtras& e
   return state;
 }
 
+Error two_in_the_file(const std::string& name, const std::string& held, const std::string& path) {
+  return {"'" + name + "' and '" + held + "' are one tensor in the model and two in the file", path,
+          "tie them before they are saved, or export a model without that tie"};
+}
+
 // Moves tensors that the file has under another name of a tied tensor to the name that the model uses.
 void join_tied(std::map<std::string, at::Tensor>& given, const StateExtras& extras, const std::string& path) {
   for (const auto& [name, held] : extras.tied) {
     const auto found = given.find(name);
     if (found == given.end()) continue;
     const auto [same, added] = given.emplace(held, found->second);
-    if (!added && !at::equal(same->second, found->second)) {
-      throw Error("'" + name + "' and '" + held + "' are one tensor in the model and two in the file", path,
-                  "tie them before they are saved, or export a model without that tie");
-    }
+    if (!added && !at::equal(same->second, found->second)) throw two_in_the_file(name, held, path);
     given.erase(name);
   }
 }
