@@ -98,7 +98,7 @@ Error with_remedy(const Error& error, const std::string& remedy) {
 
 PlanChoice with_options(PlanChoice choice, const std::vector<planner::FieldValue>& options) {
   for (const planner::FieldValue& stated : options) {
-    for (const PlanOption& option : plan_choice_options())
+    for (const PlanChoiceOption& option : plan_choice_options())
       if (option.field == stated.field) choice.*option.text = stated.value;
     if (stated.field == planner::Field::microbatches) choice.split_size.clear();
   }

@@ -9,7 +9,7 @@
 #include "planner/search/space/search_space.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/trace/values/profile.h"
-#include "reports/cli/options/plan_options.h"
+#include "reports/cli/options/plan_choice_options.h"
 
 namespace mptune::reports {
 

@@ -37,14 +37,14 @@ std::map<std::string, std::string*> texts_of_options(TuneCommand& command) {
       {"--lr", &command.step.learning_rate},   {"--loss", &command.step.loss},    {"--precision", &command.step.precision},
       {"--seed", &command.step.seed},          {"--data", &command.step.data},    {"--budget", &command.budget},
       {"--trials", &command.trials},           {"--target", &command.target}};
-  for (const PlanOption& option : plan_choice_options())
-    if (option.text != nullptr && option.of != PlanOption::Of::plan) texts[option.name] = &(command.choice.*option.text);
+  for (const PlanChoiceOption& option : plan_choice_options())
+    if (option.text != nullptr && option.of != PlanChoiceOption::Of::plan) texts[option.name] = &(command.choice.*option.text);
   return texts;
 }
 
 std::map<std::string, bool*> flags_of_options(TuneCommand& command) {
   std::map<std::string, bool*> flags{{"--strict", &command.choice.strict}, {"--allow-renamed", &command.choice.allow_renamed}};
-  for (const PlanOption& option : plan_choice_options())
+  for (const PlanChoiceOption& option : plan_choice_options())
     if (option.flag != nullptr) flags[option.name] = &(command.choice.*option.flag);
   return flags;
 }

@@ -1,4 +1,4 @@
-#include "reports/cli/options/plan_options.h"
+#include "reports/cli/options/plan_choice_options.h"
 
 #include <CLI/CLI.hpp>
 
@@ -12,10 +12,10 @@ namespace mptune::reports {
 
 static constexpr const char* kSearchedGroup = "Search only plans with";
 
-const std::vector<PlanOption>& plan_choice_options() {
+const std::vector<PlanChoiceOption>& plan_choice_options() {
   using planner::Field;
-  using Of = PlanOption::Of;
-  static const std::vector<PlanOption> options = {
+  using Of = PlanChoiceOption::Of;
+  static const std::vector<PlanChoiceOption> options = {
       {.name = "--stages",
        .text = &PlanChoice::stages,
        .field = Field::stages,
@@ -109,7 +109,7 @@ const std::vector<PlanOption>& plan_choice_options() {
 
 std::string PlanChoice::given() const {
   std::vector<std::string> words;
-  for (const PlanOption& option : plan_choice_options()) {
+  for (const PlanChoiceOption& option : plan_choice_options()) {
     if (option.flag != nullptr && this->*option.flag) words.emplace_back(option.name);
     if (option.text != nullptr && !(this->*option.text).empty()) words.push_back(std::string(option.name) + " " + this->*option.text);
   }
@@ -118,8 +118,8 @@ std::string PlanChoice::given() const {
 
 void add_plan_options(CLI::App& command, PlanChoice& choice, bool searched) {
   const char* const group = searched ? kSearchedGroup : kPlanGroup;
-  for (const PlanOption& option : plan_choice_options()) {
-    if (option.of == (searched ? PlanOption::Of::plan : PlanOption::Of::search)) continue;
+  for (const PlanChoiceOption& option : plan_choice_options()) {
+    if (option.of == (searched ? PlanChoiceOption::Of::plan : PlanChoiceOption::Of::search)) continue;
     if (option.flag != nullptr) {
       command.add_flag(option.name, choice.*option.flag, option.help)->group(group);
       continue;

@@ -35,7 +35,7 @@ struct PlanChoice {
 
 /// An option that says what plans are to be like. Help, Python's functions, PlanChoice::given(), the command that a study keeps, and
 /// commands with changed options are made from these values.
-struct PlanOption {
+struct PlanChoiceOption {
   enum class Of { both, plan, search };     ///< which commands have it: those that name a plan, those that search one
   const char* name;                         ///< "--stages"
   std::string PlanChoice::*text = nullptr;  ///< its value; null for a flag
@@ -48,10 +48,12 @@ struct PlanOption {
   std::vector<std::string> words = {};  ///< what completion offers
   Of of = Of::both;
 };
-[[nodiscard]] const std::vector<PlanOption>& plan_choice_options();
+/// Returns all of them, in the order of help.
+[[nodiscard]] const std::vector<PlanChoiceOption>& plan_choice_options();
 
-/// `searched`: the options restrict a search instead of naming one plan.
+/// Adds these options to a command, which fills `options`. `searched`: they restrict a search instead of naming one plan.
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
+/// Adds --plan, with this help, and what goes with a plan file: --strict and --allow-renamed.
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
 
 }  // namespace mptune::reports
