@@ -46,7 +46,8 @@ const NetworkLink& link_of(const Network& network, int source, int destination) 
 
 }  // namespace
 
-CopyCosts::CopyCosts(const Profile& profile) : model_(profile.model), devices_(profile.devices), network_(profile.network) {
+CopyCosts::CopyCosts(const Profile& profile)
+    : model_(profile.model), devices_(profile.devices), network_(profile.network), senders_copy_(profile.runtime == Runtime::mptune) {
   if (!network_.empty()) {
     require_hosts(profile);
     return;
@@ -102,7 +103,7 @@ int CopyCosts::medium(int source, int destination) const {
 bool CopyCosts::sender_copies(int source, int destination) const {
   if (!network_.empty()) return false;
   const LinkCost* known = find_link(source, destination);
-  return known != nullptr && known->sender_copies;
+  return senders_copy_ && known != nullptr && known->sender_copies;
 }
 
 std::int64_t CopyCosts::communicator_bytes(int one, int other) const {

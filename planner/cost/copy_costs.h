@@ -23,7 +23,8 @@ class CopyCosts {
   /// Returns the index of the medium that this link shares with others; their copies queue on it in the order they are ready. -1: not
   /// shared. Throws Error for a link that the profile does not know.
   [[nodiscard]] int medium(int source, int destination) const;
-  /// True if the sending device computes nothing while it copies; false for a link that the profile does not know.
+  /// True if the sending device computes nothing while it copies; false for a link that the profile does not know, and under another
+  /// runtime's rules.
   [[nodiscard]] bool sender_copies(int source, int destination) const;
   /// Returns the costs of a link. Throws Error for a link that the profile does not know. Requires: a profile without a network.
   [[nodiscard]] const LinkCost& link(int source, int destination) const;
@@ -51,6 +52,7 @@ class CopyCosts {
   std::string model_;
   std::vector<ProfileDevice> devices_;
   Network network_;
+  bool senders_copy_ = true;     ///< false: another runtime sends, which leaves copies to its communication library
   std::vector<LinkCost> links_;  ///< empty with a network
   std::vector<int> link_of_;     ///< [source * devices + destination]: index into links_, -1: not known
   bool has_communicators_ = false;

@@ -15,6 +15,10 @@ bool has_several_stages_on_a_device(const Plan& plan) {
   return std::ranges::any_of(stages, [](int count) { return count > 1; });
 }
 
+bool has_unequal_replicas(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [&](const Stage& stage) { return stage.devices.size() != plan.stages.front().devices.size(); });
+}
+
 bool recomputes_as(const Plan& plan, Recompute::Mode mode) {
   return std::ranges::any_of(plan.stages, [mode](const Stage& stage) { return stage.recompute.mode == mode; });
 }
@@ -37,8 +41,25 @@ const char* text_of(MissingCapability missing) {
       return "the runtime has no offloading of saved activations";
     case MissingCapability::idle_devices_help:
       return "in this runtime idle devices do not help";
+    case MissingCapability::unequal_replicas:
+      return "the runtime has as many replicas of each stage";
+    case MissingCapability::fused_weights:
+      return "the runtime does not fuse weight gradients of several micro-batches";
+    case MissingCapability::any_order:
+      return "the runtime has the schedules 1f1b and interleaved only";
   }
   return "";
+}
+
+Capabilities capabilities_of(Runtime runtime) {
+  if (runtime == Runtime::mptune) return {};
+  return {.several_stages_per_device = runtime != Runtime::deepspeed,
+          .split_backward = runtime == Runtime::torch,
+          .offload = false,
+          .idle_devices_help = false,
+          .unequal_replicas = false,
+          .fused_weights = false,
+          .any_order = runtime == Runtime::torch};
 }
 
 std::optional<MissingCapability> missing_capability(const Plan& plan, const Capabilities& capabilities) {
@@ -50,6 +71,9 @@ std::optional<MissingCapability> missing_capability(const Plan& plan, const Capa
   if (!capabilities.recompute_layers && recomputes_as(plan, Recompute::Mode::some)) return recompute_layers;
   if (!capabilities.offload && std::ranges::any_of(plan.stages, &Stage::offload)) return offload;
   if (!capabilities.idle_devices_help && plan.options.idle_devices_help) return idle_devices_help;
+  if (!capabilities.unequal_replicas && has_unequal_replicas(plan)) return unequal_replicas;
+  if (!capabilities.fused_weights && fuses_weights(plan)) return fused_weights;
+  if (!capabilities.any_order && plan.schedule != "1f1b" && plan.schedule != "interleaved") return any_order;
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "planner/plan/plan.h"
+#include "profiler/base/runtime.h"
 
 namespace mptune {
 
@@ -18,6 +19,9 @@ struct Capabilities {
   bool recompute_layers = true;   ///< some layers of a stage, or all in some micro-batches only
   bool offload = true;            ///< saved activations in host memory
   bool idle_devices_help = true;  ///< ExecutionOptions::idle_devices_help
+  bool unequal_replicas = true;   ///< stages of different numbers of replicas; else a batch goes through equal pipelines side by side
+  bool fused_weights = true;      ///< weight gradients of several micro-batches in one action
+  bool any_order = true;          ///< else the schedules 1f1b and interleaved only
   bool operator==(const Capabilities&) const = default;
 };
 
@@ -30,7 +34,16 @@ enum class MissingCapability {
   recompute_layers,
   offload,
   idle_devices_help,
+  unequal_replicas,
+  fused_weights,
+  any_order,
 };
+
+/// Returns what a runtime can execute. Of other projects: torch.distributed.pipelining runs any order of one process's actions, split
+/// backwards included. Megatron-LM has 1f1b, and interleaved for several stages on a device. DeepSpeed's PipelineEngine has 1f1b. All of
+/// them recompute, and run equal pipelines side by side; none keeps saved activations in host memory, fuses weight gradients or lets idle
+/// devices help.
+[[nodiscard]] Capabilities capabilities_of(Runtime runtime);
 
 /// Returns a clause such as "the runtime has no split backward (zero bubble)". Planner, runtime and reports refuse plans with this clause.
 [[nodiscard]] const char* text_of(MissingCapability missing);

@@ -18,6 +18,7 @@ PlanFile found_plan_file(const SearchResult& result, const Profile& profile, con
   const Candidate& best = result.ranked.front();
   PlanFile file = new_plan_file(best.plan, profile.layers, profile.fingerprint, created);
   file.predicted = predicted_step(best.prediction);
+  file.predicted->runtime = profile.runtime;
   for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i)
     file.alternatives.push_back({compared(best, result.ranked[i]), result.ranked[i].plan});
   return file;

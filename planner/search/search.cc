@@ -113,7 +113,7 @@ void add_beyond(const std::map<std::string, NotExecutable>& beyond, SearchResult
 
 // No bound covers fused weight gradients.
 void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, SearchResult& result) {
-  if (space.exact) return;
+  if (space.exact || !space.capabilities.fused_weights) return;
   std::vector<Candidate> faster;
   int tried = 0;
   for (const Candidate& candidate : result.ranked) {

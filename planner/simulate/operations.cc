@@ -7,29 +7,30 @@
 #include <span>
 #include <utility>
 
-#include "planner/cost/all_reduce.h"
-#include "planner/cost/replica_costs.h"
 #include "planner/cost/stage_need.h"
 #include "planner/plan/helping.h"
 #include "planner/plan/offload.h"
+#include "planner/plan/plan_error.h"
+#include "planner/schedule/messages.h"
 #include "planner/simulate/stage_prices.h"
+#include "planner/simulate/step_end.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
 namespace {
 
-class Lister {
+class Lister : MessageVisitor {
  public:
-  Lister(const Plan& plan, const CostModel& cost)
+  Lister(const Plan& plan, const CostModel& cost, Runtime runtime)
       : plan_(plan),
         cost_(cost),
+        runtime_(runtime),
         microbatches_(plan.microbatch_sizes.size()),
         devices_(cost.device_indices(plan.devices)),
         made_(plan.stages.size() * microbatches_, kMissing),
         input_gradients_of_(made_),
         before_(plan.stages.size()),
         behind_(plan.stages.size()) {
-    if (!cost.profile().network.empty()) groups_ = replica_groups(plan, cost.profile().network, devices_);
     if (plan.options.idle_devices_help) result_.helpers = helping_groups(plan.devices, plan.options.threads);
     add_flows();
     result_.devices = static_cast<int>(plan.devices.size());
@@ -48,9 +49,8 @@ class Lister {
   }
 
   Operations list() {
-    list_actions();
-    for (int s = 0; s < plan_.num_stages(); ++s) list_reduction(s);
-    for (int s = 0; s < plan_.num_stages(); ++s) list_updates(s);
+    runtime_ == Runtime::mptune ? list_actions() : list_with_messages();
+    add_step_end(plan_, cost_, devices_, result_);
     return std::move(result_);
   }
 
@@ -74,13 +74,6 @@ class Lister {
     copied_.resize(2 * result_.flows.size());
   }
 
-  template <typename SecondsOf>
-  [[nodiscard]] std::int64_t sum_of_layers(int s, const SecondsOf& seconds_of) const {
-    std::int64_t ns = 0;
-    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) ns += to_ns(seconds_of(layer));
-    return ns;
-  }
-
   // How far a device's row is listed.
   struct Row {
     std::size_t next = 0;
@@ -90,6 +83,7 @@ class Lister {
     int from_host = kNothing;             // the last copy back
     std::array<int, 2> lanes = {-1, -1};  // lanes of copies to the host, and back
     std::int64_t delay_ns = 0;            // delay by copies that began since the last action
+    std::vector<int> waited;              // copies of messages that the device waited for since the last action
   };
 
   // Devices take turns; each lists its actions until an input is missing. Every order of turns gives the same times.
@@ -106,6 +100,54 @@ class Lister {
       }
     }
   }
+
+  // Other runtimes have rules of their own for when a device sends and receives. A copy then waits for what its two ends did before they
+  // posted it, and an action for the messages that its device waited for.
+  void list_with_messages() {
+    std::vector<MessageFlow> flows;
+    for (const StageFlow& flow : result_.flows) flows.push_back({flow.front, flow.back, flow.needs_gradient});
+    messages_ = messages_of(plan_, std::move(flows), runtime_);
+    posted_.resize(as_index(messages_.count()));
+    const std::vector<std::size_t> done = walk(messages_, *this);
+    for (std::size_t d = 0; d < done.size(); ++d)
+      if (done[d] < messages_.devices[d].size())
+        throw PlanError(
+            std::string(name_of(runtime_)) + " never ends the schedule " + plan_.schedule + ": " + deadlock_of(plan_, messages_),
+            plan_.schedule, "use another schedule");
+  }
+
+  void compute(int device, int action) override {
+    Row& row = rows_[as_index(device)];
+    row.next = as_index(action);
+    (void)add_action(device, plan_.actions[as_index(device)][row.next]);
+    row.waited.clear();
+  }
+
+  void post(int device, int message) override {
+    const Row& row = rows_[as_index(device)];
+    std::vector<int>& after = posted_[as_index(message)].after;
+    if (row.last != kNothing) after.push_back(row.last);
+    after.insert(after.end(), row.waited.begin(), row.waited.end());
+  }
+
+  void move(int message, const std::vector<int>& before) override {
+    Posted& posted = posted_[as_index(message)];
+    const int flow = messages_.flow_of(message);
+    const bool gradient = messages_.is_gradient(message);
+    const int microbatch = messages_.microbatch_of(message);
+    const int producer = gradient ? input_gradients_of_[slot(result_.flows[as_index(flow)].back, microbatch)]
+                                  : made_[slot(result_.flows[as_index(flow)].front, microbatch)];
+    posted.copy = add_copy(flow, gradient, microbatch, producer);
+    (gradient ? gradient_of_ : output_of_)[slot(flow, microbatch)] = posted.copy;
+    for (const int earlier : before) posted.after.push_back(posted_[as_index(earlier)].copy);
+    std::ranges::sort(posted.after);
+    const auto repeated = std::ranges::unique(posted.after);
+    posted.after.erase(repeated.begin(), repeated.end());
+    for (const int until : posted.after)
+      if (until != producer) result_.waits.push_back({posted.copy, until});
+  }
+
+  void wait(int device, int message) override { rows_[as_index(device)].waited.push_back(posted_[as_index(message)].copy); }
 
   bool add_action(int device, const Action& action) {
     if (action.kind == ActionKind::forward) return add_forward(device, action);
@@ -135,7 +177,7 @@ class Lister {
     add_waits(made, inputs);
     add_copy_to_host(device, made);
     made_[slot(s, action.microbatch)] = made;
-    for (const int f : behind_[as_index(s)]) output_of_[slot(f, action.microbatch)] = add_copy(f, false, action.microbatch, made);
+    for (const int f : behind_[as_index(s)]) send(f, false, action.microbatch, made);
     return true;
   }
 
@@ -162,8 +204,16 @@ class Lister {
     add_waits(made, inputs);
     input_gradients_of_[slot(s, action.microbatch)] = made;
     for (const int f : before_[as_index(s)])
-      if (flow(f).needs_gradient) gradient_of_[slot(f, action.microbatch)] = add_copy(f, true, action.microbatch, made);
+      if (flow(f).needs_gradient) send(f, true, action.microbatch, made);
     return true;
+  }
+
+  // Other runtimes send between devices when both of them have posted the message.
+  void send(int f, bool gradient, int microbatch, int producer) {
+    const Stage& front = stage(flow(f).front);
+    const Stage& back = stage(flow(f).back);
+    if (messages_.microbatches > 0 && device_of(front, microbatch) != device_of(back, microbatch)) return;
+    (gradient ? gradient_of_ : output_of_)[slot(f, microbatch)] = add_copy(f, gradient, microbatch, producer);
   }
 
   void add_early(int device, const Action& action, const Price& price) {
@@ -251,6 +301,7 @@ class Lister {
   void begin_action(int device, Inputs& inputs) {
     Row& row = rows_[as_index(device)];
     const int position = static_cast<int>(row.next);
+    inputs.others.insert(inputs.others.end(), row.waited.begin(), row.waited.end());
     for (std::size_t k = 0; k < row.to_host.size(); ++k) {
       if (row.offloaded[k].freed() == position) inputs.others.push_back(row.to_host[k]);
       if (row.offloaded[k].backward == position) inputs.others.push_back(row.from_host);
@@ -375,56 +426,6 @@ class Lister {
     return lane = found != media_.end() ? found->second : media_[medium] = result_.lanes++;
   }
 
-  void list_reduction(int s) {
-    const std::vector<int>& devices = stage(s).devices;
-    const int replicas = static_cast<int>(devices.size());
-    if (replicas < 2) return;
-    if (!groups_.empty()) return list_all_reduce(s);
-    const std::vector<int> of_profile = replicas_in_profile(s);
-    const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
-    const std::int64_t messages = to_ns(replica_messages_seconds(cost_, of_profile, bytes));
-    const std::vector<int> summing = summing_replicas(cost_, of_profile);
-    for (const int r : summing) {
-      const auto seconds = [&](int layer) {
-        return reduce_seconds(cost_, of_profile[as_index(r)], layer, replicas, static_cast<int>(summing.size())) +
-               replica_copies_seconds(cost_, of_profile, layer);
-      };
-      add_end(EventKind::reduce, Phase::reduce, s, devices[as_index(r)], messages + sum_of_layers(s, seconds));
-    }
-  }
-
-  std::vector<int> replicas_in_profile(int s) const {
-    std::vector<int> of_profile;
-    for (const int device : stage(s).devices) of_profile.push_back(devices_[as_index(device)]);
-    return of_profile;
-  }
-
-  // On paper every replica sums, and updates its own parameters.
-  void list_all_reduce(int s) {
-    const std::int64_t bytes = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
-    const std::int64_t ns = to_ns(all_reduce_costs(groups_[as_index(s)], bytes).least_s());
-    for (const int device : stage(s).devices) add_end(EventKind::reduce, Phase::reduce, s, device, ns);
-  }
-
-  void list_updates(int s) {
-    for (const int r : updating_replicas(cost_, replicas_in_profile(s))) {
-      const int device = stage(s).devices[as_index(r)];
-      add_end(EventKind::optimizer, Phase::optimizer, s, device,
-              sum_of_layers(s, [&](int layer) { return cost_.optimizer_seconds(devices_[as_index(device)], layer); }));
-    }
-  }
-
-  void add_end(EventKind kind, Phase phase, int s, int device, std::int64_t ns) {
-    Operation operation;
-    operation.kind = kind;
-    operation.phase = phase;
-    operation.device = device;
-    operation.lane = device;
-    operation.stage = s;
-    operation.alone_ns = ns;
-    add(operation);
-  }
-
   const StagePrices& priced(int s, int microbatch) {
     const int samples = plan_.microbatch_sizes[as_index(microbatch)];
     const int device = device_of(stage(s), microbatch);
@@ -444,10 +445,10 @@ class Lister {
 
   const Plan& plan_;
   const CostModel& cost_;
+  Runtime runtime_;
   std::size_t microbatches_;
   std::vector<int> devices_;                                  // indices in the profile
   std::vector<std::int64_t> overheads_;                       // overhead of an action, per device
-  std::vector<ReplicaGroup> groups_;                          // per stage; empty: the runtime's sum in order
   std::vector<Row> rows_;                                     // per device
   std::vector<std::vector<std::pair<int, int>>> lanes_from_;  // per device: destinations and the lanes of copies to them
   std::map<int, int> media_;                                  // lanes of the media that links share
@@ -459,6 +460,12 @@ class Lister {
   std::vector<int> gradient_of_;             // by flow and micro-batch: operation that brings the gradient to the front stage's device
   std::vector<std::vector<Priced>> priced_;  // per device
   std::vector<Copied> copied_;               // by flow and direction
+  Messages messages_;                        // of another runtime; empty for this project's
+  struct Posted {
+    std::vector<int> after;  // operations before the posts at both ends
+    int copy = kMissing;
+  };
+  std::vector<Posted> posted_;  // per message
   Operations result_;
 };
 
@@ -468,9 +475,9 @@ std::int64_t to_ns(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-Operations list_operations(const Plan& plan, const CostModel& cost) {
+Operations list_operations(const Plan& plan, const CostModel& cost, Runtime runtime) {
   cost.require_countable(plan.global_batch_size());
-  Operations operations = Lister(plan, cost).list();
+  Operations operations = Lister(plan, cost, runtime).list();
   if (operations.queues || !operations.helpers.empty()) choose_order(operations);
   return operations;
 }

@@ -73,9 +73,10 @@ struct Timing {
 };
 
 /// Lists the operations of the plan's step. Where idle devices help, each weight gradient is on the lane of the device that computes it
-/// (choose_order). Requires: a valid plan and schedule. Throws Error for an unknown device or link, and for offloaded activations on a
-/// device whose copies to the host were not measured.
-[[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost);
+/// (choose_order). Under the rules of another runtime, copies and actions wait as messages_of() says. Requires: a valid plan and schedule.
+/// Throws Error for an unknown device or link, for offloaded activations on a device whose copies to the host were not measured, and
+/// PlanError where the runtime's devices would wait for each other for ever.
+[[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost, Runtime runtime = Runtime::mptune);
 
 /// Decides what depends on time, as it passes with no device slowed, and sorts the list by start. Rows keep their order.
 /// Where copies queue on one medium, the first that is ready runs first (ties: the one listed first).

@@ -148,8 +148,9 @@ void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int
 }
 
 // True if ScheduleReplay times the plan as the simulator does.
-bool prices_say_all(const Plan& plan, const Operations& operations) {
-  return !operations.interferes && !operations.queues &&
+bool prices_say_all(const Plan& plan, const CostModel& cost) {
+  const Operations operations = list_operations(plan, cost);
+  return cost.profile().runtime == Runtime::mptune && !operations.interferes && !operations.queues &&
          std::ranges::min(plan.microbatch_sizes) == std::ranges::max(plan.microbatch_sizes) &&
          std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
 }
@@ -159,7 +160,7 @@ std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel
   std::int64_t excess = 0;
   const std::vector<std::int64_t> saved = most_saved_bytes(plan, costs);
   for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, saved[d] - costs.free_bytes[d]);
-  return {excess, time_operations(list_operations(plan, cost)).end_ns};
+  return {excess, time_operations(list_operations(plan, cost, cost.profile().runtime)).end_ns};
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
 void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
   const ScheduleCosts costs = schedule_costs(plan, cost, memory_bytes);
   make_schedule(plan, name, &costs);
-  if (schedule_info(name).rows_from != RowsFrom::search || prices_say_all(plan, list_operations(plan, cost))) return;
+  if (schedule_info(name).rows_from != RowsFrom::search || prices_say_all(plan, cost)) return;
   auto best = value_of(plan, cost, costs);
   const Layout layout(plan);
   for (const ScheduleInfo& other : schedules()) {

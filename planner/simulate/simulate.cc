@@ -61,13 +61,13 @@ Prediction prediction_of(const Plan& plan, const CostModel& cost, const planner:
 }  // namespace
 
 Simulation simulate(const Plan& plan, const CostModel& cost) {
-  const planner::Operations operations = planner::list_operations(plan, cost);
+  const planner::Operations operations = planner::list_operations(plan, cost, cost.profile().runtime);
   const planner::Timing timing = planner::time_operations(operations);
   return {prediction_of(plan, cost, operations, timing), planner::trace_of(plan, cost, operations, timing)};
 }
 
 Prediction predict(const Plan& plan, const CostModel& cost) {
-  const planner::Operations operations = planner::list_operations(plan, cost);
+  const planner::Operations operations = planner::list_operations(plan, cost, cost.profile().runtime);
   return prediction_of(plan, cost, operations, planner::time_operations(operations));
 }
 

@@ -32,9 +32,10 @@ struct Simulation {
 /// sender makes them (LinkCost::sender_copies), they run between its actions. Copies on links that share a medium queue there in the order
 /// of arrival. A faster link is never slower, except for the order in this queue. Activations that stages offload are copied on lanes of
 /// their own, or by the device itself (planner/plan/offload.h, HostCopies). Devices that compute at the same time slow each other as the
-/// profile measured. The simulation does not see communication buffers (a sender never waits for one), or what the host that starts the
-/// actions takes beyond its fixed cost. Requires: a valid plan and schedule. Throws Error for a device, a link or copies with the host that
-/// the profile does not know, and for a batch that CostModel::require_countable refuses.
+/// profile measured. Where the profile names another runtime, sends and receives follow its rules (planner/schedule/messages.h); the bound
+/// is that of this project's runtime, which waits for less. The simulation does not see communication buffers (a sender never waits for
+/// one), or what the host that starts the actions takes beyond its fixed cost. Requires: a valid plan and schedule. Throws Error for a
+/// device, a link or copies with the host that the profile does not know, and for a batch that CostModel::require_countable refuses.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 
 /// Returns the prediction alone, without names and ranges. A search calls this thousands of times.

@@ -101,7 +101,11 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
   part("recomputation", trace->recompute_s * static_cast<double>(trace->devices.size()) * scale);
   part("sum over replicas", trace->reduce_s * static_cast<double>(trace->devices.size()) * scale);
   part("cores slowing each other", slowed);
-  part(trace->devices.size() > 1 ? "micro-batch overhead" : "work not spread over all devices", work - slowed - share.limit_s);
+  const double added = work - slowed - share.limit_s;
+  part(trace->devices.size() == 1 ? "work not spread over all devices"
+       : added > 0                ? "micro-batch overhead"
+                                  : "faster computing than on one device",
+       added);
   return share;
 }
 

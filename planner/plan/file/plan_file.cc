@@ -41,6 +41,7 @@ planner::Json predicted_object(const PredictedStep& predicted) {
   object["step_s"] = predicted.step_s;
   object["lower_bound_s"] = predicted.lower_bound_s;
   object["peak_bytes"] = predicted.peak_bytes;
+  if (predicted.runtime != Runtime::mptune) object["runtime"] = name_of(predicted.runtime);
   return object;
 }
 
@@ -60,6 +61,11 @@ PredictedStep predicted_from(const JsonField& object) {
   predicted.step_s = seconds_of(object.at("step_s"));
   predicted.lower_bound_s = seconds_of(object.at("lower_bound_s"));
   predicted.peak_bytes = byte_counts(object.at("peak_bytes"));
+  if (const auto named = object.find("runtime")) {
+    const auto runtime = runtime_of(named->text());
+    if (!runtime) named->refuse("is none of mptune, torch, megatron and deepspeed");
+    predicted.runtime = *runtime;
+  }
   return predicted;
 }
 

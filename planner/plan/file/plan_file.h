@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/plan/plan.h"
+#include "profiler/base/runtime.h"
 #include "profiler/trace/statistics/verdict.h"
 #include "profiler/trace/values/profile.h"
 #include "profiler/trace/values/training_spec.h"
@@ -26,6 +27,7 @@ struct PredictedStep {
   double step_s = 0;
   double lower_bound_s = 0;
   std::vector<std::int64_t> peak_bytes;
+  Runtime runtime = Runtime::mptune;  ///< whose rules of sending and receiving the step has
 };
 
 struct AlternativePlan {

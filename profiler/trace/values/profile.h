@@ -7,6 +7,7 @@
 
 #include "profiler/base/memory_format.h"
 #include "profiler/base/precision.h"
+#include "profiler/base/runtime.h"
 #include "profiler/base/sample_range.h"
 #include "profiler/trace/statistics/samples.h"
 #include "profiler/trace/values/network.h"
@@ -199,6 +200,7 @@ struct Profile {
   Network network = {};                      ///< of machines on paper, in place of `links`; without hosts: none
   std::vector<LayerOperator> operators;      ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
   Precision precision = Precision::float32;  ///< that the layers computed in
+  Runtime runtime = Runtime::mptune;         ///< whose rules of sending and receiving a plan is simulated by; not stored
   double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 1 with momentum, 2 for adam
   double co_running_slowdown = 1;            ///< geometric mean of busy over alone time, over all layers and sizes
   std::int64_t target_bytes_per_sample = 0;  ///< of the targets that the loss reads; 0: none, or unknown

@@ -29,6 +29,7 @@
 #include "reports/cli/commands/plan_topology.h"
 #include "reports/cli/options/options.h"
 #include "reports/cli/options/plan_choice.h"
+#include "reports/cli/options/runtime_option.h"
 #include "reports/cli/options/search_limit.h"
 #include "reports/cli/program/interrupt_watchdog.h"
 #include "reports/cli/program/option_values.h"
@@ -58,6 +59,7 @@ struct PlanCommand {
   std::string devices, memory, link, topology;
   std::string batch;
   std::string objective;
+  std::string runtime;
   std::string encoder_layers;
   std::string time;
   PlanChoice choice;
@@ -79,6 +81,8 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
     throw Error(objective + " does not search how a pool is divided", "--devices", "name the devices, or use --objective simulate");
   if (objective != "simulate" && !command.choice.threads.empty())
     throw Error(objective + " knows devices with one thread per core only", "--threads", "leave it out, or use --objective simulate");
+  if (objective != "simulate" && !command.runtime.empty())
+    throw Error(objective + " knows no runtime: it is a formula", "--runtime", "leave it out, or use --objective simulate");
   if (objective == "aceso" && format != profiler::ProfileFormat::operator_tables)
     throw Error("aceso does not apply to this file", command.profile, "give the prefix of operator tables, or use closed-form");
   return objective;
@@ -159,6 +163,8 @@ Asked asked_of(PlanCommand command, profiler::ProfileFormat format, const std::o
   asked.input = recording ? *recording : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, asked.input.profile.batch));
   asked.space = chosen_space(command.choice, command.devices, command.memory, batch, asked.input);
+  asked.input.profile.runtime = parse_runtime(command.runtime);
+  restrict_to(asked.input.profile.runtime, asked.space);
   // --schedule may name a schedule that the runtime can't execute: it is planned and simulated all the same.
   if (!planner::why_not_executable(asked.space, tuner::kRuntime).empty()) asked.space.capabilities = {};
   return asked;
@@ -268,6 +274,7 @@ std::vector<std::string> notes_of(const Found& found, const std::string& objecti
   if (std::string searched = text_of(found.result.stages_per_device); !searched.empty()) notes.push_back(std::move(searched));
   if (const auto changed = planner::changed_numerics(found.result.ranked.front().plan, input.profile.layers))
     notes.push_back(text_of(*changed));
+  if (std::string runtime = runtime_note(input.profile.runtime); !runtime.empty()) notes.push_back(std::move(runtime));
   for (const std::string& assumption : input.assumed) notes.push_back("assumed " + assumption);
   return notes;
 }
@@ -294,6 +301,7 @@ planner::Json plan_json(const Found& found, const PlanReport& report, const std:
   planner::Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
   json["memory"] = memory_json(report.trace.memory);
   json["assumed"] = input.assumed;
+  json["runtime"] = name_of(input.profile.runtime);
   if (found.objective) {
     json["gap"] = gap_json(found.objective->gap);
     json["objective"] = {{"name", objective},
@@ -353,8 +361,9 @@ int run_search(const PlanCommand& command, Asked asked, const std::string& objec
 TopologyCommand on_paper(const PlanCommand& command) {
   const bool simulated = command.objective.empty() || command.objective == "simulate";
   const char* refused = !command.devices.empty() ? "--devices" : !command.link.empty() ? "--link" : !simulated ? "--objective" : "";
-  return {command.profile,        command.topology, command.batch,  command.memory, command.time,
-          command.encoder_layers, refused,          command.choice, command.output};
+  return {command.profile, command.topology,       command.batch, command.memory,
+          command.time,    command.encoder_layers, refused,       parse_runtime(command.runtime),
+          command.choice,  command.output};
 }
 
 int run_plan(const PlanCommand& command, const Session& session) {
@@ -411,6 +420,7 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--time", command->time, "bound of the search: 10s, 5min; default: a limited amount of work, which takes seconds")
       ->type_name("TIME")
       ->group(kSearchGroup);
+  add_runtime_option(*app, command->runtime);
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(

@@ -20,6 +20,7 @@
 #include "reports/cli/commands/simulate_topology.h"
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/options.h"
+#include "reports/cli/options/runtime_option.h"
 #include "reports/cli/program/option_values.h"
 #include "reports/render/fit_text.h"
 #include "reports/render/report_text.h"
@@ -34,6 +35,7 @@ struct SimulateCommand {
   std::string profile;
   std::string memory;
   std::string topology;
+  std::string runtime;
   bool allow_renamed = false;
   OutputOptions output;
 };
@@ -88,7 +90,8 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   refuse_swapped(command);
   if (!command.topology.empty()) {
     if (!command.output.path.empty()) throw Error("machines on paper have no trace", "-o", "leave it out, or simulate without --topology");
-    return simulate_on_topology(command.plan, command.profile, command.topology, command.memory, command.allow_renamed, session);
+    return simulate_on_topology(command.plan, command.profile, command.topology, command.memory, command.allow_renamed,
+                                parse_runtime(command.runtime), session);
   }
   const PlanFile file = load_plan_file(command.plan);
   const profiler::Recording recording = profiler::read_recording(command.profile);
@@ -99,10 +102,12 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   const std::vector<DeviceSpec> specs = devices_for(file.plan, priced);
   std::vector<std::string> devices;
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
-  const Profile profile = with_caps(priced, devices, parse_memory(command.memory, specs));
+  Profile profile = with_caps(priced, devices, parse_memory(command.memory, specs));
+  profile.runtime = parse_runtime(command.runtime);
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   check_names(session, file, profile.layers, profile.model, command.plan, command.allow_renamed);
   warn_of_another_model(command, session, file.fingerprint, profile.fingerprint);
+  check_runs_on(profile.runtime, file.plan, command.plan);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force, {command.plan, command.profile});
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
@@ -123,6 +128,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   json["bubble"] = report.bubble;
   json["bubble_theory"] = *report.bubble_theory;
   json["lower_bound_s"] = simulation.prediction.lower_bound_s;
+  json["runtime"] = name_of(profile.runtime);
   json["trace"] = command.output.path.empty() ? planner::Json(nullptr) : planner::Json(command.output.path);
   json["advice"] = advice_json(report.advice);
   json["memory"] = memory_json(report.memory);
@@ -132,6 +138,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
     text += "\n" + heading(session.style, "Does not fit") + render_fit(fit, simulation.prediction.step_s, session.style) + "\n";
   text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
                       format_seconds(simulation.prediction.lower_bound_s));
+  if (const std::string runtime = runtime_note(profile.runtime); !runtime.empty()) text += runtime + "\n";
   if (simulation.prediction.extrapolated)
     text += "some micro-batch sizes lie outside the profiled ones: profile again for a better prediction\n";
   session.result(text + (command.output.path.empty() ? "" : "trace   " + printable(command.output.path) + "\n"), json);
@@ -158,6 +165,7 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
                     ->type_name("FILE")
                     ->group(kDeviceGroup),
                {kFileValue});
+  add_runtime_option(*app, command->runtime);
   add_output_options(*app, command->output, "also write the predicted trace");
   app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });

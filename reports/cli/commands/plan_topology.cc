@@ -16,6 +16,7 @@
 #include "reports/cli/commands/plan_output.h"
 #include "reports/cli/commands/topology_input.h"
 #include "reports/cli/commands/topology_remedies.h"
+#include "reports/cli/options/runtime_option.h"
 #include "reports/cli/options/search_limit.h"
 #include "reports/cli/program/interrupt_watchdog.h"
 #include "reports/cli/program/progress.h"
@@ -33,7 +34,7 @@ void check_paper_options(const TopologyCommand& command) {
   others.stages = others.microbatches = others.schedule = others.cut_at = "";
   if (command.refused.empty() && !others.any()) return;
   throw Error("plans for a topology do not take " + (command.refused.empty() ? others.given() : command.refused), "--topology",
-              "leave it out; --batch, --memory, --stages, --cut-at, --microbatches, --schedule and --time may stand beside it");
+              "leave it out; --batch, --memory, --stages, --cut-at, --microbatches, --schedule, --runtime and --time may stand beside it");
 }
 
 /// Returns, for a profile of one micro-batch size, the number of micro-batches of that size.
@@ -52,12 +53,20 @@ int batch_of(const TopologyCommand& command, const Profile& profile) {
   return static_cast<int>(parse_whole(command.batch, "--batch", 1, kMostBatch, profile.batch));
 }
 
+std::vector<std::string> paper_schedules(const TopologyCommand& command) {
+  SearchSpace asked;
+  if (!command.choice.schedule.empty()) asked.schedules = {command.choice.schedule};
+  restrict_to(command.runtime, asked);
+  std::erase(asked.schedules, "interleaved");  // on paper a device has one stage
+  return asked.schedules.empty() ? planner::UniformSpace().schedules : asked.schedules;
+}
+
 planner::UniformSpace space_of(const TopologyCommand& command, const TopologyInput& input) {
   planner::UniformSpace space;
   space.where = command.topology;
   space.batch = batch_of(command, input.profile);
   space.samples = profiler::samples_taken(input.profile.layers);
-  if (!command.choice.schedule.empty()) space.schedules = {command.choice.schedule};
+  space.schedules = paper_schedules(command);
   if (const int stages = parse_count(command.choice.stages, "--stages", planner::Topology::kMostDevices); stages > 0)
     space.stage_counts = {stages};
   const int count = parse_count(command.choice.microbatches, "--microbatches", kMostBatch);
@@ -160,6 +169,7 @@ int plan_on_topology(const TopologyCommand& command, const Session& session) {
   }
   const std::string path = command.output.path.empty() ? model_stem(input.profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force, {command.profile, command.topology});
+  input.profile.runtime = input.on_paper.runtime = command.runtime;
   planner::UniformSpace space = space_of(command, input);
   const PaperSearch search = search_on_paper(command, space, input, session);
   if (search.result.ranked.empty()) throw nothing_on_paper(command, input, space, search);
@@ -173,11 +183,13 @@ int plan_on_topology(const TopologyCommand& command, const Session& session) {
   report.proved = search.result.complete;
   report.bound_of = bound_words(space);
   report.notes.push_back(fmt::format("{} plans simulated in {}", format_count(search.result.simulated), format_seconds(search_s)));
+  if (std::string runtime = runtime_note(command.runtime); !runtime.empty()) report.notes.push_back(std::move(runtime));
   for (const std::string& assumption : input.assumed) report.notes.push_back("assumed " + assumption);
   report.notes.push_back("plan    " + path);
   planner::Json json = paper_search_json(search.result, input.on_paper, search_s, path);
   json["memory"] = memory_rows_json(best.plan, best.prediction, cost);
   json["assumed"] = input.assumed;
+  json["runtime"] = name_of(command.runtime);
   json["topology"] = topology_json(report);
   session.result(render_topology_report(report, session.style), json);
   if (!SearchLimit::interrupted()) return 0;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "profiler/base/runtime.h"
 #include "reports/cli/options/options.h"
 #include "reports/cli/options/plan_choice.h"
 #include "reports/cli/program/session.h"
@@ -13,6 +14,7 @@ struct TopologyCommand {
   std::string profile, topology;
   std::string batch, memory, time, encoder_layers;
   std::string refused;  ///< the first option given that plans for a topology do not take; "": none
+  Runtime runtime = Runtime::mptune;
   PlanChoice choice;
   OutputOptions output;
 };

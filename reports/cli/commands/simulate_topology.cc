@@ -10,6 +10,7 @@
 #include "profiler/base/units.h"
 #include "reports/cli/commands/topology_input.h"
 #include "reports/cli/commands/worker_calls.h"
+#include "reports/cli/options/runtime_option.h"
 #include "reports/render/topology_text.h"
 
 namespace mptune::reports {
@@ -47,6 +48,7 @@ planner::Json paper_json(const PlanFile& file, const Prediction& prediction, con
   json["bubble"] = std::clamp(1 - report.busy, 0.0, 1.0);
   json["lower_bound_s"] = prediction.lower_bound_s;
   json["assumed"] = input.assumed;
+  json["runtime"] = name_of(input.on_paper.runtime);
   json["topology"] = topology_json(report);
   return json;
 }
@@ -54,12 +56,14 @@ planner::Json paper_json(const PlanFile& file, const Prediction& prediction, con
 }  // namespace
 
 int simulate_on_topology(const std::string& plan, const std::string& profile, const std::string& topology, const std::string& memory,
-                         bool renamed, const Session& session) {
+                         bool renamed, Runtime runtime, const Session& session) {
   const PlanFile file = load_plan_file(plan);
-  const TopologyInput input = read_on_topology(profile, topology, memory, "");
+  TopologyInput input = read_on_topology(profile, topology, memory, "");
+  input.on_paper.runtime = runtime;
   refuse_devices_not_on_paper(file.plan, input.on_paper, topology);
   validate(file.plan, static_cast<int>(input.profile.layers.size()), plan);
   check_names(session, file, input.profile.layers, input.profile.model, plan, renamed);
+  check_runs_on(runtime, file.plan, plan);
   const CostModel cost(input.on_paper, file.plan);
   const Candidate candidate{file.plan, predict(file.plan, cost)};
   TopologyReport report = build_topology_report(candidate, cost, input.topology);
@@ -67,6 +71,7 @@ int simulate_on_topology(const std::string& plan, const std::string& profile, co
   const PaperExcess excess = excess_on_paper(file.plan, candidate.prediction, cost);
   if (excess.bytes > 0)
     report.notes.push_back(fmt::format("does not fit: {} needs {} more than it has", excess.device, format_bytes(excess.bytes)));
+  if (std::string note = runtime_note(runtime); !note.empty()) report.notes.push_back(std::move(note));
   for (const std::string& assumption : input.assumed) report.notes.push_back("assumed " + assumption);
   session.result(render_topology_report(report, session.style), paper_json(file, candidate.prediction, report, input));
   return static_cast<int>(excess.bytes > 0 ? ExitCode::infeasible : ExitCode::done);
