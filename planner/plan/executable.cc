@@ -73,7 +73,8 @@ std::optional<MissingCapability> missing_capability(const Plan& plan, const Capa
   if (!capabilities.idle_devices_help && plan.options.idle_devices_help) return idle_devices_help;
   if (!capabilities.unequal_replicas && has_unequal_replicas(plan)) return unequal_replicas;
   if (!capabilities.fused_weights && fuses_weights(plan)) return fused_weights;
-  if (!capabilities.any_order && plan.schedule != "1f1b" && plan.schedule != "interleaved") return any_order;
+  const bool ordered = plan.num_stages() == 1 || plan.schedule == "1f1b" || plan.schedule == "interleaved";
+  if (!capabilities.any_order && !ordered) return any_order;
   return std::nullopt;
 }
 

@@ -305,6 +305,7 @@ std::string text_of(const Messages& messages, int message) {
 
 Messages messages_of(const Plan& plan, std::vector<MessageFlow> flows, Runtime runtime) {
   Messages messages;
+  messages.runtime = runtime;
   messages.microbatches = plan.num_microbatches();
   messages.flows = std::move(flows);
   const Ends ends(plan, messages);
@@ -344,19 +345,20 @@ std::string deadlock_of(const Plan& plan, const Messages& messages) {
   const auto stuck = std::ranges::find_if(
       done, [&](const std::size_t& steps) { return steps < messages.devices[static_cast<std::size_t>(&steps - done.data())].size(); });
   if (stuck == done.end()) return "";
-  // Going on to the device that is waited for ends in the circle.
+  // Going on to the device that is waited for ends in the circle, or at a device that has ended without the message.
   int device = static_cast<int>(stuck - done.begin());
   const auto other = [&](int of) {
     const int message = awaited(of);
     return ends.sender(message) == of ? ends.receiver(message) : ends.sender(message);
   };
-  for (std::size_t k = 0; k < done.size(); ++k) device = other(device);
+  const auto sends = [&](int of) { return ends.sender(awaited(of)) == of; };
   const auto waits = [&](int of) {
-    const int message = awaited(of);
-    const bool sends = ends.sender(message) == of;
-    return plan.devices[as_index(of)] + " waits to " + (sends ? "send " : "receive ") + text_of(messages, message);
+    return plan.devices[as_index(of)] + " waits to " + (sends(of) ? "send " : "receive ") + text_of(messages, awaited(of));
   };
-  return waits(device) + ", while " + waits(other(device));
+  for (std::size_t k = 0; k < done.size() && awaited(other(device)) >= 0; ++k) device = other(device);
+  const int last = other(device);
+  if (awaited(last) >= 0) return waits(device) + ", while " + waits(last);
+  return waits(device) + ", which " + plan.devices[as_index(last)] + (sends(device) ? " never receives" : " never sends");
 }
 
 }  // namespace mptune::planner

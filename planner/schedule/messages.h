@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct MessageStep {
 /// When the devices of a plan send and receive. A message moves when both of its ends have posted it: neither NCCL nor Gloo stores tensors
 /// for a receiver that is not ready.
 struct Messages {
-  int microbatches = 0;
+  Runtime runtime = Runtime::mptune;
+  int microbatches = 0;  ///< 0: none of this; stages send as this project's runtime does, which waits for nobody
   std::vector<MessageFlow> flows;
   std::vector<std::vector<MessageStep>> devices;
   /// True if a device's posts form one queue: the messages of a post move after those of the post before, sent or received.
@@ -68,6 +70,11 @@ struct Messages {
 /// Requires: a valid plan and schedule; flows by back stage. The devices may wait for each other in a circle; see deadlock_of().
 [[nodiscard]] Messages messages_of(const Plan& plan, std::vector<MessageFlow> flows, Runtime runtime);
 
+/// Returns when devices send and receive by the messages that torch's CSV names, such as "0SEND_F3" and "1RECV_F3", in its order, a device
+/// with a queue for NCCL; an action waits for what it reads. A chain of stages; `plan`: of the actions of the same text. Nothing if the
+/// text names no message. Throws Error that names the row for a message of a stage or micro-batch that the plan does not have.
+[[nodiscard]] std::optional<Messages> messages_from_csv(const std::string& text, const Plan& plan, const std::string& where);
+
 /// What walk() meets, each thing after those it waits for.
 class MessageVisitor {
  public:
@@ -82,8 +89,8 @@ class MessageVisitor {
 /// device how many steps it took.
 [[nodiscard]] std::vector<std::size_t> walk(const Messages& messages, MessageVisitor& visitor);
 
-/// Returns "" if every device reaches its end, else a sentence about two devices that wait for each other: what each waits for. `plan`: the
-/// one that the messages were made of.
+/// Returns "" if every device reaches its end, else a clause about two devices: what each waits for, or what the second never does. `plan`:
+/// the one that the messages were made of.
 [[nodiscard]] std::string deadlock_of(const Plan& plan, const Messages& messages);
 
 }  // namespace mptune::planner

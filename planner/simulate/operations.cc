@@ -21,16 +21,16 @@ namespace {
 
 class Lister : MessageVisitor {
  public:
-  Lister(const Plan& plan, const CostModel& cost, Runtime runtime)
+  Lister(const Plan& plan, const CostModel& cost, Messages messages)
       : plan_(plan),
         cost_(cost),
-        runtime_(runtime),
         microbatches_(plan.microbatch_sizes.size()),
         devices_(cost.device_indices(plan.devices)),
         made_(plan.stages.size() * microbatches_, kMissing),
         input_gradients_of_(made_),
         before_(plan.stages.size()),
-        behind_(plan.stages.size()) {
+        behind_(plan.stages.size()),
+        messages_(std::move(messages)) {
     if (plan.options.idle_devices_help) result_.helpers = helping_groups(plan.devices, plan.options.threads);
     add_flows();
     result_.devices = static_cast<int>(plan.devices.size());
@@ -49,7 +49,7 @@ class Lister : MessageVisitor {
   }
 
   Operations list() {
-    runtime_ == Runtime::mptune ? list_actions() : list_with_messages();
+    messages_.microbatches == 0 ? list_actions() : list_with_messages();
     add_step_end(plan_, cost_, devices_, result_);
     return std::move(result_);
   }
@@ -104,15 +104,12 @@ class Lister : MessageVisitor {
   // Other runtimes have rules of their own for when a device sends and receives. A copy then waits for what its two ends did before they
   // posted it, and an action for the messages that its device waited for.
   void list_with_messages() {
-    std::vector<MessageFlow> flows;
-    for (const StageFlow& flow : result_.flows) flows.push_back({flow.front, flow.back, flow.needs_gradient});
-    messages_ = messages_of(plan_, std::move(flows), runtime_);
     posted_.resize(as_index(messages_.count()));
     const std::vector<std::size_t> done = walk(messages_, *this);
     for (std::size_t d = 0; d < done.size(); ++d)
       if (done[d] < messages_.devices[d].size())
         throw PlanError(
-            std::string(name_of(runtime_)) + " never ends the schedule " + plan_.schedule + ": " + deadlock_of(plan_, messages_),
+            std::string(name_of(messages_.runtime)) + " never ends the schedule " + plan_.schedule + ": " + deadlock_of(plan_, messages_),
             plan_.schedule, "use another schedule");
   }
 
@@ -445,7 +442,6 @@ class Lister : MessageVisitor {
 
   const Plan& plan_;
   const CostModel& cost_;
-  Runtime runtime_;
   std::size_t microbatches_;
   std::vector<int> devices_;                                  // indices in the profile
   std::vector<std::int64_t> overheads_;                       // overhead of an action, per device
@@ -475,11 +471,18 @@ std::int64_t to_ns(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-Operations list_operations(const Plan& plan, const CostModel& cost, Runtime runtime) {
+Operations list_operations(const Plan& plan, const CostModel& cost, Messages messages) {
   cost.require_countable(plan.global_batch_size());
-  Operations operations = Lister(plan, cost, runtime).list();
+  Operations operations = Lister(plan, cost, std::move(messages)).list();
   if (operations.queues || !operations.helpers.empty()) choose_order(operations);
   return operations;
+}
+
+Operations list_operations(const Plan& plan, const CostModel& cost, Runtime runtime) {
+  if (runtime == Runtime::mptune) return list_operations(plan, cost, Messages());
+  std::vector<MessageFlow> flows;
+  for (const StageFlow& flow : stage_flows(cost, plan.stages)) flows.push_back({flow.front, flow.back, flow.needs_gradient});
+  return list_operations(plan, cost, messages_of(plan, std::move(flows), runtime));
 }
 
 }  // namespace mptune::planner

@@ -6,6 +6,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/stage_flows.h"
 #include "planner/plan/plan.h"
+#include "planner/schedule/messages.h"
 #include "profiler/trace/values/trace.h"
 
 namespace mptune::planner {
@@ -77,6 +78,8 @@ struct Timing {
 /// Throws Error for an unknown device or link, for offloaded activations on a device whose copies to the host were not measured, and
 /// PlanError where the runtime's devices would wait for each other for ever.
 [[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost, Runtime runtime = Runtime::mptune);
+/// Does the same for messages that were made of this plan.
+[[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost, Messages messages);
 
 /// Decides what depends on time, as it passes with no device slowed, and sorts the list by start. Rows keep their order.
 /// Where copies queue on one medium, the first that is ready runs first (ties: the one listed first).

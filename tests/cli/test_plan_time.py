@@ -63,7 +63,7 @@ class PlanTime(CommandTest):
                 if BEST in errors:
                     break
             self.assertIn(BEST, errors)
-            self.expect_gap(output, SANITIZED)
+            self.expect_gap(output, SANITIZED or patience(1) > 1)
             self.plan(time.monotonic() - start - seconds)
             os.remove(os.path.join(self.folder, "p.json"))
 

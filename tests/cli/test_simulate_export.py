@@ -2,7 +2,9 @@
 import json
 import os
 
-from harness import CommandTest
+import jsonschema
+
+from harness import CommandTest, schema
 
 
 class Simulate(CommandTest):
@@ -41,3 +43,74 @@ class Import(CommandTest):
             text = self.succeed("import", "trace.sqlite", COLUMNS=str(width))
             self.assertIn("ideal step ", text)
             self.assertLessEqual(max(len(line) for line in text.splitlines()), width)
+
+
+class Runtimes(CommandTest):
+    """Predictions and checks under the rules by which other projects send and wait."""
+
+    def written(self, name, *rows):
+        with open(os.path.join(self.folder, name), "w") as file:
+            file.write("\n".join(rows) + "\n")
+        return name
+
+    def checked(self, order, runtime, code):
+        done = self.mptune("--json", "check", "--schedule", order, "--runtime", runtime)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        result = json.loads(done.stdout)
+        jsonschema.validate(result, schema("check"))
+        return result
+
+    def test_other_runtimes_wait_for_more(self):
+        names = ("mptune", "torch", "megatron", "deepspeed")
+        found = {name: self.result("plan-result", "plan", "profile.sqlite", "--schedule", "1f1b", "--stages", "2", "--runtime", name, "-o", f"{name}.json") for name in names}
+        for name in names:
+            self.assertEqual(found[name]["runtime"], name)
+            again = self.result("simulate", "simulate", "--plan", f"{name}.json", "--profile", "profile.sqlite", "--runtime", name)
+            self.assertAlmostEqual(again["predicted"]["step_s"], found[name]["predicted"]["step_s"])
+            with open(os.path.join(self.folder, f"{name}.json")) as file:
+                self.assertEqual(json.load(file)["predicted"].get("runtime", "mptune"), name)
+        self.assertIn("stages send and wait as in torch", self.succeed("simulate", "--plan", "torch.json", "--profile", "profile.sqlite", "--runtime", "torch"))
+
+    def test_what_a_runtime_lacks_is_refused(self):
+        self.fails(2, ["deepspeed can't run zb1p", "--runtime"], "plan", "profile.sqlite", "--schedule", "zb1p", "--runtime", "deepspeed", "-o", "p.json")
+        self.fails(2, ["'touch' is not a runtime", "torch"], "plan", "profile.sqlite", "--runtime", "touch", "-o", "p.json")
+        self.fails(2, ["closed-form knows no runtime"], "plan", "profile.sqlite", "--runtime", "torch", "--objective", "closed-form", "-o", "p.json")
+        self.succeed("plan", "profile.sqlite", "--schedule", "gpipe", "--stages", "2", "-o", "gpipe.json")
+        self.fails(2, ["megatron can't run this plan", "gpipe.json", "mptune plan --runtime megatron"], "simulate", "--plan", "gpipe.json", "--profile",
+                   "profile.sqlite", "--runtime", "megatron")
+
+    def test_an_order_is_checked_before_it_runs(self):
+        circle = self.written("circle.csv", "0F0,0F1,0B1,0B0", "1F0,1B0,1F1,1B1")
+        pair = "rank 0 waits to receive the gradient of micro-batch 1 of stage 1, while rank 1 waits to send the gradient of micro-batch 0 of stage 1"
+        for runtime in ("megatron", "deepspeed"):
+            done = self.mptune("check", "--schedule", circle, "--runtime", runtime, COLUMNS="300")
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn(pair, done.stdout)
+            self.assertEqual(self.checked(circle, runtime, 4)["deadlock"], pair)
+        self.assertIn("torch ends this order", self.succeed("check", "--schedule", circle, "--runtime", "torch"))
+
+    def test_the_price_of_waiting_is_told_with_the_pair_of_actions(self):
+        order = self.written("order.csv", "0F0,0F1,0F2,0B0,0B1,0B2", "1F0,1B0,1F1,1B1,1F2,1B2")
+        result = self.checked(order, "megatron", 0)
+        self.assertGreater(result["slowdown"], 1.1)
+        # By hand: the first rank has the output at 5, and the second, which waited for the other's third forward, is ready for it at 8.
+        self.assertEqual(result["longest_wait"], {"action": "0F2", "device": "rank 0", "other_action": "1B1", "other_device": "rank 1", "forwards": 3})
+        self.assertIn("times as long", self.succeed("check", "--schedule", order, "--runtime", "megatron"))
+
+    def test_named_messages_are_posted_in_their_order(self):
+        circle = self.written("named.csv", "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1", "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1")
+        deadlock = self.checked(circle, "torch", 4)["deadlock"]
+        self.assertIn("rank 0 waits to send the output of micro-batch 1 of stage 0, while rank 1 waits to send the gradient of micro-batch 0", deadlock)
+        order = self.written("good.csv", "0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0")
+        self.assertIn("ends this order", self.succeed("check", "--schedule", order, "--runtime", "torch"))
+        lost = self.written("lost.csv", "0F0,0SEND_F0,0RECV_B0,0B0", "1RECV_F0,1F0,1B0,1SEND_B0")
+        self.assertIn("never sends", self.checked(lost, "torch", 4)["deadlock"])
+        wrong = self.written("wrong.csv", "0F0,1SEND_F0,0B0", "1F0,1B0")
+        self.fails(2, ["1SEND_F0", "wrong.csv, row 1"], "check", "--schedule", wrong, "--runtime", "torch")
+
+    def test_what_is_no_order_is_refused(self):
+        self.fails(2, ["--schedule", "missing"], "check", "--runtime", "torch")
+        self.fails(2, ["leave MODEL out"], "check", "toy", "--schedule", "order.csv", "--runtime", "torch")
+        self.fails(2, ["none.csv"], "check", "--schedule", "none.csv", "--runtime", "torch")
+        self.fails(2, ["is not an action", "row 1"], "check", "--schedule", self.written("bad.csv", "hello"), "--runtime", "torch")
+        self.fails(2, ["lists 3 actions, too few"], "check", "--schedule", self.written("half.csv", "0F0", "1F0,1B0"), "--runtime", "torch")

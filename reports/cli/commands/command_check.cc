@@ -5,10 +5,12 @@
 
 #include "planner/plan/file/plan_file.h"
 #include "profiler/base/error.h"
+#include "reports/cli/commands/check_order.h"
 #include "reports/cli/commands/commands.h"
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/options.h"
 #include "reports/cli/options/plan_choice.h"
+#include "reports/cli/options/runtime_option.h"
 #include "reports/cli/program/progress.h"
 #include "reports/render/check_text.h"
 
@@ -20,6 +22,7 @@ struct CheckCommand {
   DeviceOptions devices;
   PlanChoice choice;
   StepOptions step;
+  std::string runtime;
 };
 
 /// Returns the plan whose cuts are checked, too, where one is given or described; the batch is then the plan's, or the model's.
@@ -46,6 +49,10 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
 }
 
 int run_check(const CheckCommand& command, const Session& session) {
+  if (!command.runtime.empty() && !command.model.model.empty())
+    throw Error("--runtime checks an order of actions without a model", "--runtime", "leave MODEL out, or leave --runtime out");
+  if (!command.runtime.empty()) return check_order_file(command.choice.schedule, command.runtime, session);
+  if (command.model.model.empty()) throw Error("MODEL is required", "mptune check", "see mptune check --help");
   session.say("checking " + command.model.model);
   tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const std::optional<Plan> plan = plan_to_check(command, session, setup);
@@ -67,6 +74,7 @@ void add_check_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand(
       "check", "Compares the gradients of a model's pieces with the whole model's: agreement, or the first difference");
   add_model_options(*app, command->model);
+  app->get_option("MODEL")->required(false);  // not with --runtime
   app->add_option("--devices", command->devices.devices,
                   "devices of a plan given by options; the check itself computes on this machine's cores")
       ->type_name("LIST")
@@ -74,7 +82,12 @@ void add_check_command(CLI::App& program, CommandBody& chosen) {
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "check this plan's cuts and micro-batches as well");
   add_step_options(*app, command->step);
-  app->footer("Example:\n  mptune check resnet50.pt2 --stages 2 --batch 8 --microbatches 4");
+  add_runtime_option(*app, command->runtime,
+                     "instead of a model, check a --schedule FILE of actions: whether it ends under the rules by which torch, megatron or "
+                     "deepspeed sends and waits, and what waiting costs");
+  app->footer(
+      "Example:\n  mptune check resnet50.pt2 --stages 2 --batch 8 --microbatches 4\n"
+      "  mptune check --schedule order.csv --runtime torch");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_check(*command, session); }; });
 }
 

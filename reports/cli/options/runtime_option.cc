@@ -14,14 +14,14 @@ namespace mptune::reports {
 
 static const std::vector<std::string> kNames = {kRuntimeNames.begin(), kRuntimeNames.end()};
 
+void add_runtime_option(CLI::App& command, std::string& runtime, const std::string& help) {
+  offer_values(*command.add_option("--runtime", runtime, help)->type_name("NAME")->group(kSearchGroup), kNames);
+}
+
 void add_runtime_option(CLI::App& command, std::string& runtime) {
-  offer_values(*command
-                    .add_option("--runtime", runtime,
-                                "whose program runs the plan, and so when a stage sends and waits: mptune, torch "
-                                "(torch.distributed.pipelining), megatron or deepspeed; default: mptune")
-                    ->type_name("NAME")
-                    ->group(kSearchGroup),
-               kNames);
+  add_runtime_option(command, runtime,
+                     "whose program runs the plan, and so when a stage sends and waits: mptune, torch (torch.distributed.pipelining), "
+                     "megatron or deepspeed; default: mptune");
 }
 
 Runtime parse_runtime(const std::string& text) {

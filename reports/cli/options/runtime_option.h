@@ -12,8 +12,10 @@ class App;
 
 namespace mptune::reports {
 
-/// Adds --runtime.
+/// Adds --runtime, for predictions.
 void add_runtime_option(CLI::App& command, std::string& runtime);
+/// Adds --runtime with this help.
+void add_runtime_option(CLI::App& command, std::string& runtime, const std::string& help);
 /// Returns the runtime of this name; "" is mptune. Throws Error for another name.
 [[nodiscard]] Runtime parse_runtime(const std::string& text);
 

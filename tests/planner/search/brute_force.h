@@ -41,7 +41,12 @@ struct BruteForce {
     return over;
   }
 
-  void add(const Plan& plan) { (executable(plan, space.capabilities) ? all : beyond).push_back({plan, predict(plan, cost)}); }
+  void add(const Plan& plan) {
+    if (executable(plan, space.capabilities))
+      all.push_back({plan, predict(plan, cost)});
+    else if (space.look_beyond)
+      beyond.push_back({plan, predict(plan, cost)});
+  }
 
   // What does not fit recomputes any set of layers: the fastest that fits.
   void consider(Plan plan) {
@@ -59,6 +64,7 @@ struct BruteForce {
         smallest_excess = smallest_excess < 0 ? over : std::min(smallest_excess, over);
         continue;
       }
+      if (!executable(some, space.capabilities) && !space.look_beyond) continue;
       const Prediction prediction = predict(some, cost);
       if (!best || prediction.step_s < best->prediction.step_s) best = {some, prediction};
     }
