@@ -13,7 +13,7 @@ import textwrap
 TOP = {  # name of a schema -> name of its class
     "profile": "ProfileResult", "plan-result": "PlanResult", "plan": "PlanFile", "tune": "TuneResult", "simulate": "SimulateResult",
     "check": "CheckResult", "compare": "CompareResult", "import": "ImportResult", "run": "RunResult", "models": "ModelsResult",
-    "doctor": "DoctorResult", "topology": "TopologyFile", "error": "ErrorResult",
+    "doctor": "DoctorResult", "check-order": "CheckOrderResult", "topology": "TopologyFile", "error": "ErrorResult",
 }
 NAMES = {  # where the name that a schema gives an object says too little by itself: "key" or "Class.key" -> name of the class
     "idle_s": "IdleSeconds", "idle_ns": "IdleNanoseconds", "StepBreakdown.devices": "DeviceStep", "samples": "MemorySample",

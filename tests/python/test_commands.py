@@ -61,9 +61,10 @@ class Options(PythonTest):
             self.assertIn("config", options, "the help is understood")
             parameters = inspect.signature(getattr(mptune, name)).parameters
             own = {key for key in parameters if key not in ARGUMENTS and (command, key) not in (("plan", "profile"), ("models", "loss"))}
+            own |= {"runtime"} if command == "check" else set()  # of check_order
             self.assertEqual(own, set(options), command)
             for key in own:
-                if command != "simulate" or key not in ("plan", "profile"):  # which it needs
+                if (command, key) not in (("simulate", "plan"), ("simulate", "profile"), ("check", "runtime")):  # which it needs; not its own
                     self.assertIs(parameters[key].default, None if options[key] else False, f"{command} {key}")
 
     def test_flags_are_known(self):
@@ -98,6 +99,10 @@ class Words(PythonTest):
                 expected, arguments = ["--plan=plan.json", "--profile=p.sqlite", *expected], []
             self.assertEqual(words, ["--json", command, *expected, *arguments])
             self.assertEqual(self.words(function, *given[name], progress=False)[:3], ["--json", "--quiet", command])
+
+    def test_an_order_is_checked_without_a_model(self):
+        words = self.words(mptune.check_order, pathlib.Path("order.csv"), "torch", progress=False)
+        self.assertEqual(sorted(words), ["--json", "--quiet", "--runtime=torch", "--schedule=order.csv", "check"])
 
     def test_values_become_the_text_that_the_program_reads(self):
         path = pathlib.Path("net.pt2")

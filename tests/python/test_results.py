@@ -77,6 +77,8 @@ class RealOutputs(PythonTest):
         self.assert_complete(planned, results.PlanResult)
         self.assert_complete(mptune.run("toy", plan=planned.plan_file, steps=3), results.RunResult)
         self.assert_complete(mptune.check("toy", devices="sleep:2"), results.CheckResult)
+        pathlib.Path("order.csv").write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+        self.assert_complete(mptune.check_order("order.csv", "megatron"), results.CheckOrderResult)
         self.assert_complete(mptune.simulate("plan.json", "profile.sqlite"), results.SimulateResult)
         shutil.copy("trace.sqlite", "other.sqlite")
         self.assert_complete(mptune.compare("trace.sqlite", "other.sqlite"), results.CompareResult)

@@ -59,12 +59,11 @@ std::string text_of(const planner::OrderCheck& check, Runtime runtime, const Tex
 }
 
 planner::Json json_of(const planner::OrderCheck& check, const Plan& plan, Runtime runtime) {
-  planner::Json json = result_of("check");
+  planner::Json json = result_of("check-order");
   json["runtime"] = name_of(runtime);
   json["ranks"] = plan.devices.size();
   json["stages"] = plan.num_stages();
   json["microbatches"] = plan.num_microbatches();
-  json["agrees"] = check.deadlock.empty();
   json["deadlock"] = check.deadlock.empty() ? planner::Json(nullptr) : planner::Json(check.deadlock);
   json["slowdown"] = check.deadlock.empty() ? planner::Json(check.slowdown) : planner::Json(nullptr);
   json["longest_wait"] = nullptr;
