@@ -5,7 +5,7 @@
 #   GATE_ROUNDS     recordings are made in the order A B B A, so many times; default: 2, four recordings a side
 #   GATE_THRESHOLD  NEW may be slower by so many percent; default: 2
 #   GATE_FAIL_ON    slower, or inconclusive to fail also where noise hides the answer; default: slower
-#   GATE_FOLDER     where recordings and comparison.md go; default: gate
+#   GATE_FOLDER     where recordings, comparison.md, benchmark.json and junit.xml go; default: gate
 # Exit code: 0 passed, 4 NEW is slower, 5 inconclusive; another one of mptune profile where that failed.
 set -eu
 if [ $# -lt 3 ] || [ ! -d "$1" ] || [ ! -d "$2" ]; then
@@ -46,10 +46,7 @@ while [ $round -lt "$rounds" ]; do
   round=$((round + 1))
 done
 
-code=0
+# Prints the comparison; writes comparison.md, benchmark.json and junit.xml, and appends to the job's summary.
 cd "$folder"
-mptune -q compare base*.sqlite --with new*.sqlite --markdown --threshold "${GATE_THRESHOLD:-2}" --fail-on "${GATE_FAIL_ON:-slower}" \
-  >comparison.md || code=$?
-cat comparison.md
-[ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat comparison.md >>"$GITHUB_STEP_SUMMARY"
-exit $code
+exec mptune -q compare base*.sqlite --with new*.sqlite --markdown --github --junit junit.xml --threshold "${GATE_THRESHOLD:-2}" \
+  --fail-on "${GATE_FAIL_ON:-slower}"

@@ -27,7 +27,11 @@ std::vector<PageFigure> figures(const PlanFile& file) {
     const std::optional<Interval>& ci95 = file.measured->step_ci95_s;
     all.push_back({"measured step", format_seconds(file.measured->step_s), ci95 ? "95 % " + format_interval_seconds(*ci95) : ""});
   }
-  if (file.predicted) all.push_back({"predicted step", format_seconds(file.predicted->step_s), ""});
+  if (file.predicted) {
+    const bool other = file.predicted->runtime != Runtime::mptune;
+    all.push_back({other ? std::string("predicted step, as ") + name_of(file.predicted->runtime) + " sends" : "predicted step",
+                   format_seconds(file.predicted->step_s), ""});
+  }
   const std::vector<std::int64_t> peaks = file.measured    ? file.measured->peak_bytes
                                           : file.predicted ? file.predicted->peak_bytes
                                                            : std::vector<std::int64_t>{};

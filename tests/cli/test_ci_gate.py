@@ -59,9 +59,10 @@ class Gate(CommandTest):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"^\*\*SLOW\*\*: B takes 1\.\d+ times as long as A")
         self.assertIn("of 4 and 4 recordings lies above 1; mostly compute on ", done.stdout)
-        for name in ("gate/comparison.md", "summary"):
+        for name, first in (("gate/comparison.md", "<!-- mptune compare -->\n\n"), ("summary", "")):
             with open(self.path(name)) as file:
-                self.assertEqual(file.read(), done.stdout)
+                self.assertEqual(file.read(), first + done.stdout)
+        self.assertLessEqual({"benchmark.json", "junit.xml"}, set(os.listdir(self.path("gate"))))
 
     def test_the_same_step_passes(self):
         done = self.gate((100, 101, 100, 101), (100, 101, 101, 100))

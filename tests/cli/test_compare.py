@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import sqlite3
+import xml.etree.ElementTree
 
 import jsonschema
 from harness import CommandTest, schema
@@ -126,6 +127,62 @@ class Compare(CommandTest):
             if machine is not None:
                 database.execute("UPDATE MPTUNE_META SET value = ? WHERE name = 'environment'", (json.dumps(machine),))
         database.close()
+
+    def junit(self, code, *arguments):
+        done = self.mptune("compare", *arguments, "--junit", "junit.xml")
+        self.assertEqual(done.returncode, code, done.stderr)
+        suites = xml.etree.ElementTree.parse(self.path("junit.xml")).getroot()
+        case, = suites.iter("testcase")
+        for element in (suites, suites[0]):
+            self.assertEqual((element.get("tests"), element.get("failures"), element.get("skipped")),
+                             ("1", str(len(case.findall("failure"))), str(len(case.findall("skipped")))))
+        return case
+
+    def test_junit_fails_where_the_command_does(self):
+        base, slow = self.recordings("base", 1, 1.01, 0.99), self.recordings("slow", 1.2, 1.21, 1.19)
+        case = self.junit(4, *base, "--with", *slow)
+        self.assertRegex(case.find("failure").get("message"), r"^SLOW: B takes 1\.2\d* times as long as A")
+        self.assertIn("mostly compute on", " ".join(case.find("failure").text.split()))
+        self.assertAlmostEqual(float(case.get("time")), self.compared(4, *base, "--with", *slow)[0]["b"]["step_s"], places=5)
+        even, again = self.recordings("even", 1, 1.001, 0.999, 1), self.recordings("again", 1, 0.999, 1.001, 1)
+        self.assertEqual([part.tag for part in self.junit(0, *even, "--with", *again)], ["system-out"])
+        noisy = self.recordings("noisy", 1, 1.4, 0.9)
+        self.assertEqual(self.junit(5, *base, "--with", *noisy).find("failure").get("type"), "AMBIGUOUS")
+        self.assertEqual([part.tag for part in self.junit(0, *base, "--with", *noisy, "--fail-on", "slower")], ["skipped", "system-out"])
+
+    def test_github_gets_a_comment_a_summary_and_a_benchmark(self):
+        base, new = self.recordings("base", 1, 1.01, 0.99), self.recordings("new", 1.2, 1.21, 1.19)
+        with open(self.path("summary"), "w") as file:
+            file.write("of another command\n")
+        for _ in range(2):  # the second replaces the files
+            done = self.mptune("--json", "compare", *base, "--with", *new, "--markdown", "--github", GITHUB_STEP_SUMMARY=self.path("summary"))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            value = json.loads(done.stdout)
+            self.assertEqual(value["files"], ["comparison.md", "benchmark.json"])
+        with open(self.path("comparison.md")) as file:
+            self.assertEqual(file.read(), "<!-- mptune compare -->\n\n" + value["markdown"])
+        with open(self.path("summary")) as file:
+            self.assertEqual(file.read(), "of another command\n" + 2 * value["markdown"])
+        with open(self.path("benchmark.json")) as file:
+            benchmarks = json.load(file)
+        self.assertEqual(benchmarks[0]["name"], "mptune: step")
+        self.assertAlmostEqual(benchmarks[0]["value"], value["b"]["step_s"] * 1e3)
+        self.assertEqual({"name", "unit", "value"}, set().union(*benchmarks) - {"range"})
+        self.assertEqual({one["unit"] for one in benchmarks}, {"ms"})
+        self.assertEqual(len(benchmarks), 1 + 3 * len(value["per_device"]))
+
+    def test_files_of_others_are_kept(self):
+        base, new = self.recordings("base", 1), self.recordings("new", 1)
+        with open(self.path("comparison.md"), "w") as file:
+            file.write("my notes")
+        self.fails(2, ["comparison.md", "was not written by mptune compare", "--force"], "compare", *base, *new, "--github")
+        self.assertNotIn("benchmark.json", os.listdir(self.folder))
+        self.fails(2, [base[0]], "compare", *base, *new, "--junit", base[0])
+        self.fails(2, ["missing"], "compare", *base, *new, "--junit", "missing/junit.xml")
+        done = self.mptune("compare", *base, *new, "--github", "--force")
+        self.assertNotEqual(done.returncode, 2, done.stderr)
+        with open(self.path("comparison.md")) as file:
+            self.assertTrue(file.read().startswith("<!--"))
 
     def test_what_is_not_alike_is_said_first(self):
         machine = {"cpu": "EPYC 7763", "cores": 8, "clock_mhz": 2450}

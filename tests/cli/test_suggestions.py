@@ -18,6 +18,13 @@ WRITER = "says which command writes such a file"
 TYPED = "where the error was: the command that was typed"
 # Where the sources name a command, with the words in front of it. Either a test here runs it, or this is why nobody pastes it.
 SOURCES = {
+    ("reports/cli/commands/command_check.cc", "mptune check"): "where the error is",
+    ("reports/cli/commands/command_check.cc", "see mptune check"): "help, tested for every command",
+    ("reports/cli/commands/command_compare.cc", " and was not written by mptune compare"): WRITER,
+    ("reports/cli/options/runtime_option.cc", "make one for it: mptune plan"): "run by test_a_plan_for_another_runtime_works",
+    ("reports/render/compare_ci.cc", '}>\\n  <testsuite name=\\"mptune compare'): "the name of a suite",
+    ("reports/render/compare_ci.h", "<!-- mptune compare"): "the first bytes of a comment",
+    ("reports/render/compare_ci.h", '"?>\\n<testsuites name=\\"mptune compare'): "the first bytes of a file",
     ("reports/cli/commands/command_profile.cc", "give a trace file that mptune profile"): WRITER,
     ("reports/cli/commands/command_simulate.cc", "give a trace that mptune profile"): WRITER,
     ("reports/cli/program/completion_fish.cc", "ptune in fish, made by: mptune completion"): "the head of a file that a command made",
@@ -199,6 +206,14 @@ class Suggestions(CommandTest):
 
     def test_doctor_works_as_printed(self):
         self.follow("mptune doctor")
+
+    def test_a_plan_for_another_runtime_works(self):
+        self.succeed("plan", "profile.sqlite", "--schedule", "gpipe", "--stages", "2", "-o", "gpipe.json")
+        done = self.mptune("simulate", "--plan", "gpipe.json", "--profile", "profile.sqlite", "--runtime", "megatron")
+        command = done.stderr.strip().rsplit(": ", 1)[1]
+        self.assertEqual(command, "mptune plan --runtime megatron")
+        self.succeed("plan", "profile.sqlite", *command.split()[2:], "-o", "megatron.json")
+        self.succeed("simulate", "--plan", "megatron.json", "--profile", "profile.sqlite", "--runtime", "megatron")
 
     def test_no_command_is_named_unseen(self):
         self.assertEqual(named_commands(ROOT), set(SOURCES), "suggest it so that it works as printed, and run it here")

@@ -1,15 +1,20 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "profiler/base/error.h"
+#include "profiler/base/new_file.h"
 #include "profiler/base/text.h"
 #include "reports/cli/commands/commands.h"
 #include "reports/cli/commands/recordings.h"
 #include "reports/cli/options/options.h"
 #include "reports/cli/program/option_values.h"
+#include "reports/render/compare_ci.h"
 #include "reports/render/compare_text.h"
 #include "reports/values/comparison.h"
 #include "reports/values/study_report.h"
@@ -26,7 +31,14 @@ struct CompareCommand {
   std::string threshold;
   std::string fail_on = "inconclusive";
   bool markdown = false;
+  bool github = false;
+  std::string junit;
+  bool force = false;
 };
+
+/// What --github writes into the current folder.
+constexpr const char* kCommentFile = "comparison.md";
+constexpr const char* kBenchmarkFile = "benchmark.json";
 
 /// What is compared, with a path each; several only for recordings.
 struct Sides {
@@ -149,15 +161,64 @@ bool fails_if_inconclusive(const CompareCommand& command) {
   throw Error("can't fail on '" + command.fail_on + "'", "--fail-on", "use slower or inconclusive");
 }
 
+/// Refuses early to replace a file that this command did not write.
+void check_files(const CompareCommand& command, const Sides& sides) {
+  std::vector<std::string> inputs = sides.a;
+  inputs.insert(inputs.end(), sides.b.begin(), sides.b.end());
+  const auto check = [&](const std::string& path, const char* begins) {
+    if (!command.force && is_foreign(path, begins))
+      throw Error("the file exists and was not written by mptune compare", path, "move it away, or add --force");
+    check_output(path, begins, true, inputs);
+  };
+  if (!command.junit.empty()) check(command.junit, kJunitBegin);
+  if (!command.github) return;
+  check(kCommentFile, kComparisonComment);
+  check(kBenchmarkFile, kBenchmarksBegin);
+}
+
+void write_new(const std::string& path, const std::string& text) {
+  NewFile file(path);
+  file << text;
+  file.commit();
+}
+
+/// Appends to the summary of the job, whose file GitHub names. Other commands of the job append to it, too.
+void append_to_summary(const std::string& text) {
+  const char* const path = std::getenv("GITHUB_STEP_SUMMARY");
+  if (path == nullptr || *path == '\0') return;
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw write_error(path, errno, ExitCode::environment);
+}
+
+/// Writes the files that other programs read. Returns their names.
+std::vector<std::string> write_files(const CompareCommand& command, const Comparison& comparison, bool fails_if_inconclusive) {
+  std::vector<std::string> files;
+  if (!command.junit.empty()) {
+    write_new(command.junit, comparison_junit(comparison, fails_if_inconclusive));
+    files.push_back(command.junit);
+  }
+  if (command.github) {
+    write_new(kCommentFile, comparison_comment(comparison));
+    write_new(kBenchmarkFile, comparison_benchmarks(comparison).dump() + "\n");
+    append_to_summary(render_compared_markdown(comparison));
+    files.insert(files.end(), {kCommentFile, kBenchmarkFile});
+  }
+  return files;
+}
+
 int run_compare(const CompareCommand& command, const Session& session) {
   const double threshold = parse_number(command.threshold, "--threshold", 0, kMostThreshold, 100 * kSameBand);
   const bool strict = fails_if_inconclusive(command);
   const Sides sides = sides_of(command);
+  check_files(command, sides);
   session.say("comparing " + join(sides.a, ", ") + " with " + join(sides.b, ", "));
   const Comparison comparison = compared(sides, threshold / 100);
   planner::Json json = result_of("compare");
   json.update(comparison_json(comparison));
   json["threshold_percent"] = threshold;
+  json["files"] = write_files(command, comparison, strict);
   if (command.markdown) json["markdown"] = render_compared_markdown(comparison);
   session.result(command.markdown ? render_compared_markdown(comparison) : render_compared(comparison, session.style), json);
   return exit_code_of(comparison.verdict, strict);
@@ -184,6 +245,16 @@ void add_compare_command(CLI::App& program, CommandBody& chosen) {
                     ->group("Verdict"),
                {"inconclusive", "slower"});
   app->add_flag("--markdown", command->markdown, "as a comment on a pull request")->group("Output");
+  app->add_flag(
+         "--github", command->github,
+         "writes comparison.md, a comment, and benchmark.json, a list customSmallerIsBetter, into the current folder, and appends to "
+         "the job's summary where GITHUB_STEP_SUMMARY names it")
+      ->group("Output");
+  offer_values(*app->add_option("--junit", command->junit, "writes JUnit's XML: one test, which fails where this command does")
+                    ->type_name("FILE")
+                    ->group("Output"),
+               files);
+  app->add_flag("--force", command->force, "replaces these files whoever wrote them")->group("Output");
   app->footer(
       "Example:\n  mptune compare before.sqlite after.sqlite\n  mptune compare a1.sqlite a2.sqlite --with b1.sqlite b2.sqlite --threshold "
       "3");
