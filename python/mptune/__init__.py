@@ -22,6 +22,7 @@ Functions that run the program mptune and return what it found, as an object of 
     check           compares gradients of a model's pieces with the whole model's
     check_order     says whether an order of actions ends under torch's, Megatron-LM's or DeepSpeed's rules, and what waiting costs
     simulate        predicts one plan
+    simulate_recorded   predicts another plan of a pipeline that a trace recorded
     compare         says what changed between two traces, plans or studies
     import_trace    why devices idle in a trace that another program recorded
     models, doctor  what is built in, and what this machine has
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mptune import results
-    from mptune._commands import check, check_order, compare, doctor, import_trace, models, plan, profile, run, simulate, tune
+    from mptune._commands import check, check_order, compare, doctor, import_trace, models, plan, profile, run, simulate, simulate_recorded, tune
     from mptune._error import Error
     from mptune._files import export, load_plan
     from mptune._pipeline import Pipeline
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Error", "Pipeline", "Report", "Study", "Trace", "__version__", "check", "check_order", "compare", "doctor", "export", "import_trace",
-    "load_plan", "models", "plan", "profile", "report", "results", "run", "simulate", "tune",
+    "load_plan", "models", "plan", "profile", "report", "results", "run", "simulate", "simulate_recorded", "tune",
 ]
 
 _HOMES = {  # module of a name -> names; the others are in _commands

@@ -4,6 +4,7 @@ import os
 
 import jsonschema
 from harness import CommandTest, schema
+from timelines import write_timeline
 
 
 class Simulate(CommandTest):
@@ -24,6 +25,58 @@ class Simulate(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("another.json was made for another model than profile.sqlite was measured of", done.stderr)
         self.assertNotIn("another model", self.mptune("simulate", "--plan", "plan.json", "--profile", "profile.sqlite").stderr)
+
+
+class SimulateRecorded(CommandTest):
+    """Other plans of a pipeline that a trace recorded."""
+
+    def timeline(self, steps):
+        write_timeline(os.path.join(self.folder, "t.json"), steps)
+        return "t.json"
+
+    def test_another_schedule_by_hand(self):
+        # One micro-batch through two stages: forwards of 10 and 20 ms, backwards of twice as long. In halves, two stages on each device take as long.
+        trace = self.timeline([(10, 20)] * 6)
+        for options in ((), ("--schedule", "gpipe"), ("--schedule", "interleaved", "--virtual", "2")):
+            result = self.result("simulate", "simulate", "--from", trace, *options)
+            self.assertAlmostEqual(result["predicted"]["step_s"], 0.09, msg=str(options))
+            self.assertAlmostEqual(result["recorded"]["step_s"], 0.09)
+            for end in result["recorded"]["varied_step_range95_s"]:
+                self.assertAlmostEqual(end, 0.09)
+        # Two micro-batches of half the size: the second stage is busy for 60 ms, after the first's forward of 5 ms and before its backward of 10 ms.
+        self.assertAlmostEqual(self.result("simulate", "simulate", "--from", trace, "--microbatches", "2")["predicted"]["step_s"], 0.075)
+
+    def test_the_range_is_that_of_the_trace(self):
+        result = self.result("simulate", "simulate", "--from", self.timeline([(10, 20)] * 18 + [(30, 20)] * 2))
+        low, high = result["recorded"]["varied_step_range95_s"]
+        self.assertAlmostEqual(low, 0.09)
+        # A forward 20 ms longer and a backward 40 ms longer, each in a tenth of the steps, are drawn independently: both come in one of a hundred.
+        self.assertAlmostEqual(high, 0.13)
+        self.assertAlmostEqual(result["recorded"]["simulated_step_s"], 0.09)
+
+    def test_texts_fit_and_say_what_is_assumed(self):
+        trace = self.timeline([(10, 20)] * 6)
+        for width in (80, 120):
+            text = self.succeed("simulate", "--from", trace, "--schedule", "zb1p", "--runtime", "torch", COLUMNS=str(width))
+            self.assertLessEqual(max(map(len, text.splitlines())), width)
+            words = " ".join(text.split())
+            for part in ("predicted step", "recorded step 90.0 ms (6 steps)", "stages send and wait as in torch", "copies that take no time",
+                         "half of a backward for the gradients of inputs"):
+                self.assertIn(part, words)
+            self.assertNotIn("Memory", text)
+
+    def test_a_recording_of_ours_is_taken_and_the_predicted_trace_is_written(self):
+        self.succeed("simulate", "--from", "trace.sqlite", "--schedule", "gpipe", "-o", "predicted.sqlite")
+        self.succeed("report", "predicted.sqlite")
+        self.fails(2, ["plan.json"], "simulate", "--from", "plan.json")
+
+    def test_mistakes_are_told(self):
+        trace = self.timeline([(10, 20)] * 6)
+        self.fails(2, ["--from", "leave --plan"], "simulate", "--from", trace, "--plan", "plan.json")
+        self.fails(2, ["--plan is required"], "simulate", "--profile", "profile.sqlite")
+        self.fails(2, ["--plan names the plan", "--schedule gpipe"], "simulate", "--plan", "plan.json", "--profile", "profile.sqlite", "--schedule", "gpipe")
+        self.fails(2, ["cut '2' is out of range"], "simulate", "--from", trace, "--cuts", "2")
+        self.fails(2, ["stage"], "simulate", "--from", trace, "--stages", "5")
 
 
 class Export(CommandTest):

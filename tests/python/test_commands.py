@@ -22,6 +22,8 @@ COMMANDS = {name: name for name in ("profile", "plan", "tune", "run", "check", "
     "import": "import_trace"}
 # Options that are no parameters: those of the output, which is JSON; --quiet is progress=False, and --with comes from a list for `b`.
 ELSEWHERE = {"help", "version", "json", "color", "quiet", "with"}
+# Options for which functions of their own stand: check_order, simulate_recorded.
+ELSEWHERE_OF = {"check": {"runtime"}, "simulate": {"from", "stages", "virtual", "cuts", "microbatches", "schedule"}}
 # Parameters that are no options: positional arguments, and what a module needs.
 ARGUMENTS = {"model", "inputs", "progress", "command", "a", "b", "files"}
 ECHO = """json.dump(sys.argv[1:], open('words', 'w'))
@@ -61,10 +63,10 @@ class Options(PythonTest):
             self.assertIn("config", options, "the help is understood")
             parameters = inspect.signature(getattr(mptune, name)).parameters
             own = {key for key in parameters if key not in ARGUMENTS and (command, key) not in (("plan", "profile"), ("models", "loss"))}
-            own |= {"runtime"} if command == "check" else set()  # of check_order
+            own |= ELSEWHERE_OF.get(command, set())
             self.assertEqual(own, set(options), command)
             for key in own:
-                if (command, key) not in (("simulate", "plan"), ("simulate", "profile"), ("check", "runtime")):  # which it needs; not its own
+                if (command, key) not in (("simulate", "plan"), ("simulate", "profile")) and key not in ELSEWHERE_OF.get(command, ()):  # which it needs
                     self.assertIs(parameters[key].default, None if options[key] else False, f"{command} {key}")
 
     def test_flags_are_known(self):
@@ -103,6 +105,10 @@ class Words(PythonTest):
     def test_an_order_is_checked_without_a_model(self):
         words = self.words(mptune.check_order, pathlib.Path("order.csv"), "torch", progress=False)
         self.assertEqual(sorted(words), ["--json", "--quiet", "--runtime=torch", "--schedule=order.csv", "check"])
+
+    def test_a_recorded_pipeline_is_simulated_without_a_plan(self):
+        words = self.words(mptune.simulate_recorded, "t.csv", schedule="interleaved", virtual=2, cuts=[1, 3], progress=False)
+        self.assertEqual(sorted(words), ["--cuts=1,3", "--from=t.csv", "--json", "--quiet", "--schedule=interleaved", "--virtual=2", "simulate"])
 
     def test_values_become_the_text_that_the_program_reads(self):
         path = pathlib.Path("net.pt2")

@@ -17,9 +17,11 @@
 #include "reports/cli/commands/commands.h"
 #include "reports/cli/commands/fit_errors.h"
 #include "reports/cli/commands/recordings.h"
+#include "reports/cli/commands/simulate_recorded.h"
 #include "reports/cli/commands/simulate_topology.h"
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/options.h"
+#include "reports/cli/options/plan_choice.h"
 #include "reports/cli/options/runtime_option.h"
 #include "reports/cli/program/option_values.h"
 #include "reports/render/fit_text.h"
@@ -36,6 +38,8 @@ struct SimulateCommand {
   std::string memory;
   std::string topology;
   std::string runtime;
+  std::string from;
+  PlanChoice choice;
   bool allow_renamed = false;
   OutputOptions output;
 };
@@ -85,7 +89,19 @@ std::vector<std::string> training_lines(const SimulateCommand& command, const Pl
   return {command_with_plan_file(training, file.plan, command.plan)};
 }
 
+/// Refuses what `--from` stands for.
+int run_from(const SimulateCommand& command, const Session& session) {
+  if (!command.plan.empty() || !command.profile.empty() || !command.topology.empty() || !command.memory.empty())
+    throw Error("--from takes times and memory from the trace", "--from", "leave --plan, --profile, --topology and --memory out");
+  return simulate_recorded({command.from, command.choice, parse_runtime(command.runtime), command.output}, session);
+}
+
 int run_simulate(const SimulateCommand& command, const Session& session) {
+  if (!command.from.empty()) return run_from(command, session);
+  for (const auto& [option, value] : {std::pair{"--plan", &command.plan}, std::pair{"--profile", &command.profile}})
+    if (value->empty()) throw Error(std::string(option) + " is required", "mptune simulate", "see mptune simulate --help");
+  if (command.choice.any())
+    throw Error("--plan names the plan", command.choice.given(), "leave these options out, or give --from in place of --plan");
   session.say("simulating " + command.plan);
   refuse_swapped(command);
   if (!command.topology.empty()) {
@@ -151,10 +167,14 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<SimulateCommand>();
   CLI::App* app = program.add_subcommand("simulate", "Predicts one plan: step time, memory, timeline");
   const auto add_file = [&](const char* name, std::string& path, const char* help) {
-    offer_values(*app->add_option(name, path, help)->type_name("FILE")->required()->group("Input"), {kFileValue});
+    offer_values(*app->add_option(name, path, help)->type_name("FILE")->group("Input"), {kFileValue});
   };
   add_file("--plan", command->plan, "plan file");
   add_file("--profile", command->profile, "trace file made by mptune profile");
+  add_file("--from", command->from,
+           "in place of --plan and --profile: a trace of a pipeline, of any program; the options below name the plan to predict");
+  using planner::Field;
+  add_plan_options(*app, command->choice, false, {Field::stages, Field::virtual_stages, Field::cuts, Field::microbatches, Field::schedule});
   app->add_flag("--allow-renamed", command->allow_renamed,
                 "take a plan that names modules which the profile does not have; default: refuse it")
       ->group("Input");
@@ -167,7 +187,9 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
                {kFileValue});
   add_runtime_option(*app, command->runtime);
   add_output_options(*app, command->output, "also write the predicted trace");
-  app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
+  app->footer(
+      "Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite\n"
+      "  mptune simulate --from timeline.csv --schedule interleaved --virtual 2");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });
 }
 

@@ -1,6 +1,7 @@
 #include "reports/cli/options/plan_choice_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "planner/plan/plan.h"
 #include "planner/schedule/schedule_info.h"
@@ -116,10 +117,11 @@ std::string PlanChoice::given() const {
   return join(words, " ");
 }
 
-void add_plan_options(CLI::App& command, PlanChoice& choice, bool searched) {
+void add_plan_options(CLI::App& command, PlanChoice& choice, bool searched, const std::vector<planner::Field>& only) {
   const char* const group = searched ? kSearchedGroup : kPlanGroup;
   for (const PlanChoiceOption& option : plan_choice_options()) {
     if (option.of == (searched ? PlanChoiceOption::Of::plan : PlanChoiceOption::Of::search)) continue;
+    if (!only.empty() && (!option.field || std::ranges::find(only, *option.field) == only.end())) continue;
     if (option.flag != nullptr) {
       command.add_flag(option.name, choice.*option.flag, option.help)->group(group);
       continue;

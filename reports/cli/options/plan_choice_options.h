@@ -51,8 +51,9 @@ struct PlanChoiceOption {
 /// Returns all of them, in the order of help.
 [[nodiscard]] const std::vector<PlanChoiceOption>& plan_choice_options();
 
-/// Adds these options to a command, which fills `options`. `searched`: they restrict a search instead of naming one plan.
-void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
+/// Adds these options to a command, which fills `options`. `searched`: they restrict a search instead of naming one plan. `only`: the
+/// fields whose options are added; empty: all options.
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched, const std::vector<planner::Field>& only = {});
 /// Adds --plan, with this help, and what goes with a plan file: --strict and --allow-renamed.
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
 
