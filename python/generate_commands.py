@@ -59,6 +59,8 @@ def wrapped(text, first, rest):
 
 def function_text(found, options):
     name, signature, result, document = found.groups()
+    if "@options@" not in signature:
+        return found[0]
     own = options[COMMANDS.get(name, name)] + [option for option in options[""] if name_of(option) not in LEFT_OUT]
     own = [option for option in own if name_of(option) not in LEFT_OUT | NOT_OF.get(name, set())]
     in_signature = [option for option in own if not re.search(rf"\b{name_of(option)}:", signature)]
@@ -71,7 +73,7 @@ def function_text(found, options):
 
 
 def flags(options, template):
-    named = {COMMANDS.get(found[1], found[1]) for found in FUNCTION.finditer(template)}
+    named = {COMMANDS.get(found[1], found[1]) for found in FUNCTION.finditer(template) if "@options@" in found[2]}
     return {name_of(option) for command in (*named, "") for option in options[command]
             if not option["type"] and name_of(option) not in LEFT_OUT}
 

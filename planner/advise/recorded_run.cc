@@ -46,7 +46,7 @@ struct Times {
 
 class Reader {
  public:
-  Reader(const Trace& trace, int parts, int samples) : trace_(trace), parts_(parts), samples_(samples) {
+  Reader(const Trace& trace, int parts, int samples, const std::string& where) : trace_(trace), parts_(parts), samples_(samples) {
     const std::vector<StepWork> steps = profiler::step_works(trace);
     for (const StepWork& step : steps)
       for (const Work& work : step.works)
@@ -55,7 +55,7 @@ class Reader {
           first = std::min(first, work.tag.replica);
         }
     for (const StepWork& step : steps) add_step(step);
-    require_whole();
+    require_whole(where);
   }
 
   RecordedRun run() {
@@ -99,14 +99,14 @@ class Reader {
       rows_[work.device].emplace_back(work.start, action);
   }
 
-  void require_whole() const {
+  void require_whole(const std::string& where) const {
     if (stages_ == 0)
-      throw PlanError("the trace does not say which stage and micro-batch its work is of", "",
+      throw PlanError("the trace does not say which stage and micro-batch its work is of", where,
                       "give a recording of mptune profile, a pipeline timeline, or a job's ranges of stages");
     for (int stage = 0; stage < stages_; ++stage)
       for (int i = 0; i < microbatches_; ++i)
         if (const auto found = times_.find({stage, 0, i}); found == times_.end() || !(found->second.forward_s > 0))
-          throw PlanError("the trace lacks micro-batch " + std::to_string(i) + " of stage " + std::to_string(stage), "",
+          throw PlanError("the trace lacks micro-batch " + std::to_string(i) + " of stage " + std::to_string(stage), where,
                           "give the recordings of all ranks and whole steps");
   }
 
@@ -215,8 +215,8 @@ std::vector<std::vector<Part>> parts_of(const Plan& plan, const RecordedRun& run
 
 }  // namespace
 
-RecordedRun recorded_run(const Trace& trace, int parts, int samples) {
-  return Reader(trace, parts, samples).run();
+RecordedRun recorded_run(const Trace& trace, int parts, int samples, const std::string& where) {
+  return Reader(trace, parts, samples, where).run();
 }
 
 StepSpread spread_of_steps(const Plan& plan, const CostModel& cost, const RecordedRun& run) {

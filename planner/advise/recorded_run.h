@@ -27,9 +27,9 @@ struct RecordedRun {
 
 /// Returns the pipeline of a trace whose events name stage and micro-batch. Each recorded stage becomes `parts` layers of equal time. A
 /// micro-batch counts as `samples` samples, and times are in proportion to samples. Of replicas the first counts. Copies take the median of
-/// the recorded ones, no time if there are none. Throws PlanError where the trace names no stages and micro-batches, or not all of them.
-/// Requires: parts, samples >= 1.
-[[nodiscard]] RecordedRun recorded_run(const Trace& trace, int parts, int samples);
+/// the recorded ones, no time if there are none. Throws PlanError, with `where` for the trace, where it names no stages and micro-batches,
+/// or not all of them. Requires: parts, samples >= 1.
+[[nodiscard]] RecordedRun recorded_run(const Trace& trace, int parts, int samples, const std::string& where);
 
 /// How long steps take that vary as the recorded ones did.
 struct StepSpread {

@@ -6,7 +6,6 @@
 
 #include "planner/advise/recorded_run.h"
 #include "planner/plan/helping.h"
-#include "planner/plan/plan_error.h"
 #include "planner/plan/plan_words.h"
 #include "planner/search/space/given_choices.h"
 #include "profiler/base/error.h"
@@ -21,14 +20,6 @@
 
 namespace mptune::reports {
 namespace {
-
-planner::RecordedRun run_of(const Trace& trace, int parts, int samples, const std::string& path) {
-  try {
-    return planner::recorded_run(trace, parts, samples);
-  } catch (const planner::PlanError& error) {
-    throw Error(error.problem(), path, error.remedy());
-  }
-}
 
 /// Returns the number of stages that is asked for; `recorded` where none is.
 int wanted_stages(const PlanOptions& wanted, const PlanChoice& choice, int recorded, int devices) {
@@ -45,7 +36,7 @@ struct Predicted {
 
 /// Divides recorded stages and micro-batches so finely that the plan that is asked for has whole numbers of them.
 Predicted predicted_plan(const RecordedCommand& command, const Trace& trace) {
-  planner::RecordedRun recorded = run_of(trace, 1, 1, command.trace);
+  planner::RecordedRun recorded = planner::recorded_run(trace, 1, 1, command.trace);
   if (!command.choice.any()) return {recorded, recorded.plan};
   const PlanOptions wanted = plan_values(command.choice);
   const int stages = recorded.plan.num_stages(), microbatches = recorded.plan.num_microbatches();
@@ -56,7 +47,7 @@ Predicted predicted_plan(const RecordedCommand& command, const Trace& trace) {
   if (parts * stages > kMost || std::int64_t{new_microbatches} * microbatches > std::int64_t{kMost} * kMost)
     throw Error("so many stages and micro-batches do not go together", "--stages",
                 "use a multiple of the " + std::to_string(stages) + " recorded stages");
-  Predicted predicted{run_of(trace, parts, new_microbatches / std::gcd(new_microbatches, microbatches), command.trace), {}};
+  Predicted predicted{planner::recorded_run(trace, parts, new_microbatches / std::gcd(new_microbatches, microbatches), command.trace), {}};
   PlanChoice choice = command.choice;
   if (choice.stages.empty() && choice.cuts.empty()) choice.stages = std::to_string(new_stages);
   choice.microbatches = std::to_string(new_microbatches);

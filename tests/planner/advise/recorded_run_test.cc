@@ -31,7 +31,7 @@ TEST(RecordedRun, PredictsOtherSchedulesAsTheCostsThatMadeTheTrace) {
     const CostModel cost(make_profile({.layers = stages, .devices = stages, .latency_s = latency_s}, factors));
     const Plan shape = stages_of(stages, std::vector<int>(as_index(stages), 1), ones(m));
     const Simulation made = simulate(scheduled(shape, round % 3 == 0 ? "gpipe" : "1f1b"), cost);
-    const RecordedRun run = recorded_run(made.trace, 1, 1);
+    const RecordedRun run = recorded_run(made.trace, 1, 1, "trace");
     EXPECT_NEAR(run.step_s.at(0), made.prediction.step_s, 1e-9);
     const CostModel recorded(run.profile);
     EXPECT_NEAR(predict(run.plan, recorded).step_s, made.prediction.step_s, 1e-7) << "the recorded order itself";
@@ -52,7 +52,7 @@ TEST(RecordedRun, PartsAddUp) {
   const CostModel cost(make_profile({.layers = 3, .devices = 3}, {1, 2, 1.5}));
   const Plan plan = scheduled(stages_of(3, {1, 1, 1}, ones(4)), "1f1b");
   const Trace trace = simulate(plan, cost).trace;
-  const RecordedRun whole = recorded_run(trace, 1, 1), parts = recorded_run(trace, 4, 6);
+  const RecordedRun whole = recorded_run(trace, 1, 1, "trace"), parts = recorded_run(trace, 4, 6, "trace");
   EXPECT_EQ(parts.profile.layers.size(), 12U);
   EXPECT_EQ(parts.plan.global_batch_size(), 24);
   EXPECT_EQ(parts.stage_of_layer, (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
@@ -67,7 +67,7 @@ TEST(RecordedRun, TheRangeIsThatOfTheNoise) {
   std::lognormal_distribution<double> noise(0, 0.2);
   std::vector<StepSpread> spreads;
   for (int recording = 0; recording < 2; ++recording) {
-    RecordedRun run = recorded_run(simulate(plan, cost).trace, 1, 1);
+    RecordedRun run = recorded_run(simulate(plan, cost).trace, 1, 1, "trace");
     for (RecordedRun::Jitter& jitter : run.jitter) {
       for (std::vector<double>* ratios : {&jitter.forward, &jitter.backward}) {
         ratios->resize(500);
@@ -89,7 +89,7 @@ TEST(RecordedRun, RefusesTracesWithoutStages) {
   Trace trace;
   trace.devices.emplace_back().name = "cuda:0";
   try {
-    (void)recorded_run(trace, 1, 1);
+    (void)recorded_run(trace, 1, 1, "trace");
     FAIL();
   } catch (const PlanError& error) {
     EXPECT_THAT(error.problem(), HasSubstr("which stage and micro-batch"));
