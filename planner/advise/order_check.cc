@@ -22,13 +22,15 @@ class LastWaits {
   LastWaits(const Operations& operations, const Timing& timing)
       : operations_(operations), timing_(timing), wait_(operations.waits.begin()) {}
 
-  /// Returns an action of the other end, -1: nothing but the action that made the message. Requires: ascending copies.
+  /// Returns an action of the other end that ended after the message was made, -1: none. Requires: ascending copies.
   int of(std::size_t copy) {
     const int made = operations_.list[copy].input;
     int last = made;
     while (wait_ != operations_.waits.end() && as_index(wait_->operation) < copy) ++wait_;
     for (; wait_ != operations_.waits.end() && as_index(wait_->operation) == copy; ++wait_)
-      if (operations_.list[as_index(wait_->until)].kind != EventKind::copy && end_ns(wait_->until) > end_ns(last)) last = wait_->until;
+      if (const Operation& other = operations_.list[as_index(wait_->until)];
+          other.kind != EventKind::copy && other.device != operations_.list[copy].device && end_ns(wait_->until) > end_ns(last))
+        last = wait_->until;
     return last == made ? -1 : last;
   }
   [[nodiscard]] std::int64_t end_ns(int i) const { return timing_.start_ns[as_index(i)] + timing_.duration_ns[as_index(i)]; }

@@ -9,6 +9,7 @@
 
 #include "planner/plan/plan_error.h"
 #include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
 #include "planner/simulate/operations.h"
 #include "profiler/base/index.h"
 #include "profiler/trace/analyze/step_work.h"
@@ -40,8 +41,9 @@ ActionKind action_kind(EventKind kind) {
 
 // What a stage's micro-batch took in one step.
 struct Times {
-  double forward_s = 0, backward_s = 0, input_s = 0, weight_s = 0;
-  [[nodiscard]] double whole_s() const { return backward_s + input_s + weight_s; }
+  double forward_s = 0, backward_s = 0, input_s = 0, weight_s = 0, recompute_s = 0;
+  [[nodiscard]] double whole_s() const { return backward_s + input_s + weight_s + recompute_s; }
+  [[nodiscard]] bool complete() const { return forward_s > 0 && whole_s() > 0; }
 };
 
 class Reader {
@@ -51,7 +53,7 @@ class Reader {
     for (const StepWork& step : steps)
       for (const Work& work : step.works)
         if (is_of_a_stage(work)) {
-          int& first = replica_of_.try_emplace(work.tag.stage, work.tag.replica).first->second;
+          int& first = replica_of_.try_emplace({work.tag.stage, work.tag.microbatch}, work.tag.replica).first->second;
           first = std::min(first, work.tag.replica);
         }
     for (const StepWork& step : steps) add_step(step);
@@ -63,6 +65,7 @@ class Reader {
     for (int stage = 0; stage < stages_; ++stage) add_stage(stage);
     add_rows();
     run_.assumed.push_back("times of an action in proportion to its samples and to its part of a recorded stage, on whatever device");
+    if (recomputes_) run_.assumed.emplace_back("recomputation that is part of the backward, after the gradient's arrival");
     if (copies_s_.empty()) run_.assumed.emplace_back("copies that take no time: the trace has none");
     return std::move(run_);
   }
@@ -76,17 +79,19 @@ class Reader {
     for (const Work& work : step.works) {
       if (work.kind == EventKind::copy && work.copy >= 0 && trace_.copies[as_index(work.copy)].destination >= 0)
         copies_s_.push_back(recorded_seconds(work.end - work.start));
-      if (!is_of_a_stage(work) || work.tag.replica != replica_of_.at(work.tag.stage)) continue;
+      if (!is_of_a_stage(work) || work.tag.replica != replica_of_.at({work.tag.stage, work.tag.microbatch})) continue;
       any = true;
       Times& times = times_[{work.tag.stage, number, work.tag.microbatch}];
       const double took = recorded_seconds(work.end - work.start);
       if (work.kind == EventKind::forward) times.forward_s += took;
-      if (work.kind == EventKind::backward || work.kind == EventKind::recompute) times.backward_s += took;
+      if (work.kind == EventKind::backward) times.backward_s += took;
+      if (work.kind == EventKind::recompute) times.recompute_s += took;
       if (work.kind == EventKind::backward_input) times.input_s += took;
       if (work.kind == EventKind::backward_weight) times.weight_s += took;
       stages_ = std::max(stages_, work.tag.stage + 1);
       microbatches_ = std::max(microbatches_, work.tag.microbatch + 1);
       device_of_.emplace(work.tag.stage, work.device);
+      devices_of_[work.tag.stage].insert(work.device);
       if (number == 0 && work.kind != EventKind::recompute) add_action(work);
     }
     if (any) run_.step_s.push_back(recorded_seconds(step.window.end - step.window.start));
@@ -103,11 +108,16 @@ class Reader {
     if (stages_ == 0)
       throw PlanError("the trace does not say which stage and micro-batch its work is of", where,
                       "give a recording of mptune profile, a pipeline timeline, or a job's ranges of stages");
+    for (const auto& [stage, devices] : devices_of_)
+      if (devices.size() > 1)
+        throw PlanError("stage " + std::to_string(stage) + " runs on several devices, which share its micro-batches", where,
+                        "give a recording without replicas, or of equal pipelines side by side");
     for (int stage = 0; stage < stages_; ++stage)
       for (int i = 0; i < microbatches_; ++i)
-        if (const auto found = times_.find({stage, 0, i}); found == times_.end() || !(found->second.forward_s > 0))
-          throw PlanError("the trace lacks micro-batch " + std::to_string(i) + " of stage " + std::to_string(stage), where,
-                          "give the recordings of all ranks and whole steps");
+        if (const auto found = times_.find({stage, 0, i}); found == times_.end() || !found->second.complete())
+          throw PlanError("the trace lacks a forward or a backward of micro-batch " + std::to_string(i) + " of stage " +
+                              std::to_string(stage) + " in its first step",
+                          where, "give the recordings of all ranks and whole steps");
   }
 
   void add_devices() {
@@ -130,10 +140,11 @@ class Reader {
   void add_stage(int stage) {
     std::vector<double> forward, backward, input, weight;
     for (const auto& [key, times] : times_) {
-      if (std::get<0>(key) != stage) continue;
+      if (std::get<0>(key) != stage || !times.complete()) continue;
       forward.push_back(times.forward_s);
       backward.push_back(times.whole_s());
-      if (times.input_s > 0) input.push_back(times.input_s);
+      if (times.input_s > 0) input.push_back(times.input_s + times.recompute_s);
+      recomputes_ = recomputes_ || times.recompute_s > 0;
       if (times.weight_s > 0) weight.push_back(times.weight_s);
     }
     const int batch = microbatches_ * samples_;
@@ -180,12 +191,14 @@ class Reader {
   int parts_, samples_;
   int stages_ = 0, microbatches_ = 0;
   std::map<Key, Times> times_;
-  std::map<int, int> replica_of_;  // of each stage: the first
-  std::map<int, int> device_of_;   // of each stage
-  std::map<int, int> place_;       // of each device of the trace among the run's
+  std::map<std::pair<int, int>, int> replica_of_;  // by stage and micro-batch: the first
+  std::map<int, int> device_of_;                   // of each stage
+  std::map<int, std::set<int>> devices_of_;        // all devices of each stage
+  std::map<int, int> place_;                       // of each device of the trace among the run's
   std::map<int, std::vector<std::pair<Nanoseconds, Action>>> rows_;
   std::set<std::tuple<int, int, int>> seen_;
   std::vector<double> copies_s_;
+  bool recomputes_ = false;
   RecordedRun run_;
 };
 
@@ -216,18 +229,32 @@ std::vector<std::vector<Part>> parts_of(const Plan& plan, const RecordedRun& run
 }  // namespace
 
 RecordedRun recorded_run(const Trace& trace, int parts, int samples, const std::string& where) {
-  return Reader(trace, parts, samples, where).run();
+  RecordedRun run = Reader(trace, parts, samples, where).run();
+  validate_schedule(run.plan, where);
+  for (const ScheduleInfo& known : schedules()) {
+    if (known.rows_from != RowsFrom::pattern || !missing_for(known, Layout(run.plan)).empty()) continue;
+    Plan named = run.plan;
+    make_schedule(named, known.name);
+    if (named.actions == run.plan.actions) {
+      run.plan.schedule = known.name;
+      break;
+    }
+  }
+  return run;
 }
 
 StepSpread spread_of_steps(const Plan& plan, const CostModel& cost, const RecordedRun& run) {
-  constexpr int kDraws = 400;
   const Operations operations = list_operations(plan, cost, cost.profile().runtime);
+  // As many as take some seconds at most.
+  constexpr std::size_t kWork = 40'000'000, kLeastDraws = 80, kMostDraws = 400;
+  const std::size_t draws = std::clamp(kWork / std::max<std::size_t>(1, operations.list.size()), kLeastDraws, kMostDraws) / 40 * 40;
   const std::vector<std::vector<Part>> parts = parts_of(plan, run);
   std::mt19937 random(1);
   std::vector<double> steps_s;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    Operations drawn = operations;
-    for (Operation& operation : drawn.list) {
+  Operations drawn = operations;
+  for (std::size_t draw = 0; draw < draws; ++draw) {
+    for (std::size_t i = 0; i < drawn.list.size(); ++i) {
+      Operation& operation = drawn.list[i];
       if (operation.kind == EventKind::copy || operation.phase != Phase::actions) continue;
       double factor = 0;
       for (const Part& part : parts[as_index(operation.stage)]) {
@@ -235,13 +262,13 @@ StepSpread spread_of_steps(const Plan& plan, const CostModel& cost, const Record
         const std::vector<double>& ratios = operation.kind == EventKind::forward ? jitter.forward : jitter.backward;
         factor += part.share * ratios[random() % ratios.size()];
       }
-      operation.alone_ns = std::llround(static_cast<double>(operation.alone_ns) * factor);
+      operation.alone_ns = std::llround(static_cast<double>(operations.list[i].alone_ns) * factor);
     }
     steps_s.push_back(static_cast<double>(time_operations(drawn).end_ns + drawn.step_ns) * 1e-9);
   }
   std::ranges::sort(steps_s);
-  constexpr std::size_t kTail = kDraws / 40;  // 2.5 % at each end
-  return {median(steps_s), {steps_s[kTail - 1], steps_s[kDraws - kTail]}};
+  const std::size_t tail = draws / 40;  // 2.5 % at each end
+  return {median(steps_s), {steps_s[tail - 1], steps_s[draws - tail]}};
 }
 
 }  // namespace mptune::planner

@@ -18,7 +18,7 @@ struct RecordedRun {
     std::vector<double> forward, backward;
   };
   Profile profile;                  ///< a layer for each part of a recorded stage
-  Plan plan;                        ///< the recorded order, of these layers
+  Plan plan;                        ///< the recorded order, of these layers; named if it is that of a schedule
   std::vector<int> stage_of_layer;  ///< the recorded stage of each layer
   std::vector<Jitter> jitter;       ///< by recorded stage
   std::vector<double> step_s;       ///< the recorded steps
@@ -26,9 +26,10 @@ struct RecordedRun {
 };
 
 /// Returns the pipeline of a trace whose events name stage and micro-batch. Each recorded stage becomes `parts` layers of equal time. A
-/// micro-batch counts as `samples` samples, and times are in proportion to samples. Of replicas the first counts. Copies take the median of
-/// the recorded ones, no time if there are none. Throws PlanError, with `where` for the trace, where it names no stages and micro-batches,
-/// or not all of them. Requires: parts, samples >= 1.
+/// micro-batch counts as `samples` samples, and times are in proportion to samples. Of equal pipelines side by side the first counts.
+/// Copies take the median of the recorded ones, no time if there are none. Throws PlanError, with `where` for the trace, where it names no
+/// stages and micro-batches, not all of them, or several devices for a stage, and Error for an order that is not valid. Requires: parts,
+/// samples >= 1.
 [[nodiscard]] RecordedRun recorded_run(const Trace& trace, int parts, int samples, const std::string& where);
 
 /// How long steps take that vary as the recorded ones did.

@@ -46,7 +46,7 @@ const char* text_of(MissingCapability missing) {
     case MissingCapability::fused_weights:
       return "the runtime does not fuse weight gradients of several micro-batches";
     case MissingCapability::any_order:
-      return "the runtime has the schedules 1f1b and interleaved only";
+      return "the runtime has no schedule but 1f1b, and interleaved where it has several stages on a device";
   }
   return "";
 }

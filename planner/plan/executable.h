@@ -21,7 +21,7 @@ struct Capabilities {
   bool idle_devices_help = true;  ///< ExecutionOptions::idle_devices_help
   bool unequal_replicas = true;   ///< stages of different numbers of replicas; else a batch goes through equal pipelines side by side
   bool fused_weights = true;      ///< weight gradients of several micro-batches in one action
-  bool any_order = true;          ///< else the schedules 1f1b and interleaved only
+  bool any_order = true;          ///< else 1f1b, and interleaved with several stages on a device
   bool operator==(const Capabilities&) const = default;
 };
 

@@ -237,16 +237,20 @@ class Walk {
 
   // Moves what is first in the queues of both of its ends. A queue whose first post has moved may free those of other devices.
   void move_front(int device) {
-    Posts& posts = posts_[as_index(device)];
-    while (posts.front < posts.all.size()) {
-      const std::vector<int>& first = *posts.all[posts.front];
-      for (const int message : first)
-        if (!moved_[as_index(message)] && is_first_at_both_ends(message)) move(message, before(message));
-      if (!all_moved(first)) return;
-      ++posts.front;
-      for (const int message : first)
-        for (const int end : ends_[as_index(message)])
-          if (end != device) move_front(end);
+    for (std::vector<int> open = {device}; !open.empty();) {
+      const int next = open.back();
+      open.pop_back();
+      Posts& posts = posts_[as_index(next)];
+      while (posts.front < posts.all.size()) {
+        const std::vector<int>& first = *posts.all[posts.front];
+        for (const int message : first)
+          if (!moved_[as_index(message)] && is_first_at_both_ends(message)) move(message, before(message));
+        if (!all_moved(first)) break;
+        ++posts.front;
+        for (const int message : first)
+          for (const int end : ends_[as_index(message)])
+            if (end != next) open.push_back(end);
+      }
     }
   }
 
@@ -284,6 +288,12 @@ class Walk {
   std::vector<std::vector<int>> ends_;  // of each message: the devices that have posted it
   std::vector<bool> moved_;
 };
+
+bool posts(const std::vector<MessageStep>& steps, int message) {
+  return std::ranges::any_of(steps, [&](const MessageStep& step) {
+    return step.kind == Kind::post && std::ranges::find(step.messages, message) != step.messages.end();
+  });
+}
 
 struct Moved : MessageVisitor {
   explicit Moved(const Messages& messages) : moved(as_index(messages.count()), false) {}
@@ -355,9 +365,12 @@ std::string deadlock_of(const Plan& plan, const Messages& messages) {
   const auto waits = [&](int of) {
     return plan.devices[as_index(of)] + " waits to " + (sends(of) ? "send " : "receive ") + text_of(messages, awaited(of));
   };
-  for (std::size_t k = 0; k < done.size() && awaited(other(device)) >= 0; ++k) device = other(device);
+  for (std::size_t k = 0; k < done.size() && awaited(other(device)) >= 0; ++k) {
+    if (!posts(messages.devices[as_index(other(device))], awaited(device))) break;
+    device = other(device);
+  }
   const int last = other(device);
-  if (awaited(last) >= 0) return waits(device) + ", while " + waits(last);
+  if (awaited(last) >= 0 && posts(messages.devices[as_index(last)], awaited(device))) return waits(device) + ", while " + waits(last);
   return waits(device) + ", which " + plan.devices[as_index(last)] + (sends(device) ? " never receives" : " never sends");
 }
 

@@ -1,6 +1,9 @@
 #include <charconv>
+#include <set>
 #include <sstream>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "planner/schedule/messages.h"
 #include "profiler/base/error.h"
@@ -74,6 +77,8 @@ std::optional<Messages> messages_from_csv(const std::string& text, const Plan& p
   messages.devices.resize(plan.devices.size());
   messages.in_order = true;
   bool any = false;
+  std::set<std::pair<std::size_t, int>> posted;  // rank and message
+  std::set<std::tuple<int, bool, int>> made;     // outputs and gradients: stage, gradient, micro-batch
   std::istringstream lines(text);
   std::string line;
   for (std::size_t d = 0; d < plan.devices.size() && std::getline(lines, line); ++d) {
@@ -82,6 +87,8 @@ std::optional<Messages> messages_from_csv(const std::string& text, const Plan& p
     const auto compute = [&](int count) {
       for (; count > 0 && as_index(action) < plan.actions[d].size(); --count, ++action) {
         if (const auto read = read_by(plan.actions[d][as_index(action)], plan, messages)) steps.push_back({Kind::wait, -1, {*read}});
+        const Action& done = plan.actions[d][as_index(action)];
+        if (done.kind != ActionKind::backward_weight) made.insert({done.stage, done.kind != ActionKind::forward, done.microbatch});
         steps.push_back({Kind::compute, action, {}});
       }
     };
@@ -91,11 +98,16 @@ std::optional<Messages> messages_from_csv(const std::string& text, const Plan& p
         const int flow = named->sent == named->gradient ? named->stage - 1 : named->stage;
         if (flow < 0 || flow >= static_cast<int>(messages.flows.size()) || named->microbatch < 0 ||
             named->microbatch >= messages.microbatches ||
-            device_of(plan.stages[as_index(named->stage)], named->microbatch) != static_cast<int>(d))
-          throw Error("'" + std::string(word.substr(0, 40)) + "' is no message between the stages of the actions",
+            device_of(plan.stages[as_index(named->stage)], named->microbatch) != static_cast<int>(d) ||
+            device_of(plan.stages[as_index(flow)], named->microbatch) == device_of(plan.stages[as_index(flow) + 1], named->microbatch))
+          throw Error("'" + std::string(word.substr(0, 40)) + "' is no message between two ranks of the actions",
                       where + ", row " + std::to_string(d + 1), "write stages, and micro-batches, of actions in the same row");
+        const int message = messages.id(flow, named->gradient, named->microbatch);
+        if (!posted.insert({d, message}).second || (named->sent && !made.contains({named->stage, named->gradient, named->microbatch})))
+          throw Error("'" + std::string(word.substr(0, 40)) + "' stands twice, or before the action that makes what it sends",
+                      where + ", row " + std::to_string(d + 1), "list each message once, a send after its action");
         any = true;
-        steps.push_back({Kind::post, -1, {messages.id(flow, named->gradient, named->microbatch)}});
+        steps.push_back({Kind::post, -1, {message}});
       } else {
         compute(actions_in(word));
       }

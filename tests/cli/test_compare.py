@@ -179,6 +179,10 @@ class Compare(CommandTest):
         self.assertNotIn("benchmark.json", os.listdir(self.folder))
         self.fails(2, [base[0]], "compare", *base, *new, "--junit", base[0])
         self.fails(2, ["missing"], "compare", *base, *new, "--junit", "missing/junit.xml")
+        os.remove(self.path("comparison.md"))
+        self.fails(2, ["--github writes another file"], "compare", *base, *new, "--github", "--junit", "./benchmark.json")
+        with open(self.path("comparison.md"), "w") as file:
+            file.write("my notes")
         done = self.mptune("compare", *base, *new, "--github", "--force")
         self.assertNotEqual(done.returncode, 2, done.stderr)
         with open(self.path("comparison.md")) as file:

@@ -9,6 +9,7 @@
 #include "planner/schedule/schedule.h"
 #include "planner/search/make_plan.h"
 #include "profiler/base/error.h"
+#include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "profiler/base/whole_file.h"
 #include "reports/cli/options/runtime_option.h"
@@ -20,10 +21,16 @@ namespace {
 Plan plan_of(const std::string& text, const std::string& path) {
   PlanOptions options;
   options.actions = planner::schedule_from_csv(text, path);
+  std::size_t listed = 0;
+  for (const std::vector<Action>& row : options.actions) listed += row.size();
   int stages = 0;
   for (const std::vector<Action>& row : options.actions) {
     options.devices.push_back("rank " + std::to_string(options.devices.size()));
     for (const Action& action : row) {
+      // Every stage and every micro-batch has actions, so numbers above that of the actions leave some out.
+      if (as_index(std::max(action.stage, action.microbatch)) >= listed || as_index(action.further) >= listed)
+        throw Error("'" + planner::to_text(action) + "' names more stages or micro-batches than the file has actions",
+                    path + ", row " + std::to_string(options.devices.size()), "number stages and micro-batches from 0");
       stages = std::max(stages, action.stage + 1);
       options.batch = std::max(options.batch, action.last_microbatch() + 1);
     }
@@ -38,6 +45,7 @@ Plan plan_of(const std::string& text, const std::string& path) {
 }
 
 planner::Messages messages_for(const Plan& plan, Runtime runtime, const std::string& text, const std::string& path) {
+  if (runtime == Runtime::mptune) return {};  // its senders wait for nobody
   if (runtime == Runtime::torch)
     if (auto named = planner::messages_from_csv(text, plan, path)) return *std::move(named);
   std::vector<planner::MessageFlow> flows;
@@ -83,6 +91,10 @@ int check_order_file(const std::string& path, const std::string& runtime, const 
   const Runtime of = parse_runtime(runtime);
   const std::string text = read_whole_file(path, std::int64_t{64} << 20, "schedule file");
   const Plan plan = plan_of(text, path);
+  Capabilities able = capabilities_of(of);
+  able.any_order = true;  // that is what is checked
+  if (const std::string why = why_not_executable(plan, able); !why.empty())
+    throw Error(std::string(name_of(of)) + " can't run this order: " + why, path, "check it under another runtime");
   const planner::OrderCheck check = planner::check_order(plan, messages_for(plan, of, text, path));
   session.result(text_of(check, of, session.style), json_of(check, plan, of));
   return static_cast<int>(check.deadlock.empty() ? ExitCode::done : ExitCode::differs);

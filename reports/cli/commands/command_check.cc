@@ -51,6 +51,12 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
 int run_check(const CheckCommand& command, const Session& session) {
   if (!command.runtime.empty() && !command.model.model.empty())
     throw Error("--runtime checks an order of actions without a model", "--runtime", "leave MODEL out, or leave --runtime out");
+  PlanChoice others = command.choice;
+  others.schedule.clear();
+  if (!command.runtime.empty() &&
+      (others.any() || !others.plan.empty() || command.devices.devices != DeviceOptions().devices || !command.model.batch.empty()))
+    throw Error("--runtime takes nothing but an order from --schedule", "--runtime",
+                "leave the other options of plans, devices and batch out");
   if (!command.runtime.empty()) return check_order_file(command.choice.schedule, command.runtime, session);
   if (command.model.model.empty()) throw Error("MODEL is required", "mptune check", "see mptune check --help");
   session.say("checking " + command.model.model);

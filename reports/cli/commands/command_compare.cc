@@ -172,6 +172,10 @@ void check_files(const CompareCommand& command, const Sides& sides) {
   };
   if (!command.junit.empty()) check(command.junit, kJunitBegin);
   if (!command.github) return;
+  for (const char* name : {kCommentFile, kBenchmarkFile})
+    if (!command.junit.empty() &&
+        std::filesystem::absolute(command.junit).lexically_normal() == std::filesystem::absolute(name).lexically_normal())
+      throw Error("--github writes another file of this name", command.junit, "give --junit another name");
   check(kCommentFile, kComparisonComment);
   check(kBenchmarkFile, kBenchmarksBegin);
 }
@@ -201,9 +205,11 @@ std::vector<std::string> write_files(const CompareCommand& command, const Compar
   }
   if (command.github) {
     write_new(kCommentFile, comparison_comment(comparison));
-    write_new(kBenchmarkFile, comparison_benchmarks(comparison).dump() + "\n");
-    append_to_summary(render_compared_markdown(comparison));
-    files.insert(files.end(), {kCommentFile, kBenchmarkFile});
+    files.emplace_back(kCommentFile);
+    if (const planner::Json benchmarks = comparison_benchmarks(comparison); !benchmarks.empty()) {
+      write_new(kBenchmarkFile, benchmarks.dump() + "\n");
+      files.emplace_back(kBenchmarkFile);
+    }
   }
   return files;
 }
@@ -221,6 +227,7 @@ int run_compare(const CompareCommand& command, const Session& session) {
   json["files"] = write_files(command, comparison, strict);
   if (command.markdown) json["markdown"] = render_compared_markdown(comparison);
   session.result(command.markdown ? render_compared_markdown(comparison) : render_compared(comparison, session.style), json);
+  if (command.github) append_to_summary(render_compared_markdown(comparison));
   return exit_code_of(comparison.verdict, strict);
 }
 

@@ -91,8 +91,9 @@ std::vector<std::string> training_lines(const SimulateCommand& command, const Pl
 
 /// Refuses what `--from` stands for.
 int run_from(const SimulateCommand& command, const Session& session) {
-  if (!command.plan.empty() || !command.profile.empty() || !command.topology.empty() || !command.memory.empty())
-    throw Error("--from takes times and memory from the trace", "--from", "leave --plan, --profile, --topology and --memory out");
+  if (!command.plan.empty() || !command.profile.empty() || !command.topology.empty() || !command.memory.empty() || command.allow_renamed)
+    throw Error("--from takes everything but the plan from the trace", "--from",
+                "leave --plan, --profile, --topology, --memory and --allow-renamed out");
   return simulate_recorded({command.from, command.choice, parse_runtime(command.runtime), command.output}, session);
 }
 

@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "planner/advise/recorded_run.h"
+#include "planner/plan/executable.h"
 #include "planner/plan/helping.h"
 #include "planner/plan/plan_words.h"
+#include "planner/schedule/schedule_info.h"
 #include "planner/search/space/given_choices.h"
 #include "profiler/base/error.h"
 #include "profiler/base/printable.h"
@@ -23,10 +25,10 @@ namespace {
 
 /// Returns the number of stages that is asked for; `recorded` where none is.
 int wanted_stages(const PlanOptions& wanted, const PlanChoice& choice, int recorded, int devices) {
-  if (wanted.stages > 0) return wanted.stages;
   if (!choice.cuts.empty()) return recorded;  // between recorded stages
-  const int each = planner::asked_virtual_stages(wanted);
-  return each > 0 ? each * devices : recorded;
+  if (wanted.stages > 0) return wanted.stages;
+  if (const int each = planner::asked_virtual_stages(wanted); each > 0) return each * devices;
+  return planner::find_schedule(wanted.schedule) != nullptr ? devices : recorded;
 }
 
 struct Predicted {
@@ -43,10 +45,11 @@ Predicted predicted_plan(const RecordedCommand& command, const Trace& trace) {
   const int new_stages = wanted_stages(wanted, command.choice, stages, static_cast<int>(recorded.plan.devices.size()));
   const int new_microbatches = wanted.microbatches > 0 ? wanted.microbatches : microbatches;
   const int parts = std::lcm(stages, new_stages) / stages;
-  constexpr int kMost = 1 << 16;
-  if (parts * stages > kMost || std::int64_t{new_microbatches} * microbatches > std::int64_t{kMost} * kMost)
-    throw Error("so many stages and micro-batches do not go together", "--stages",
-                "use a multiple of the " + std::to_string(stages) + " recorded stages");
+  constexpr std::int64_t kMostLayers = 1 << 16, kMostActions = 1'000'000, kMostSamples = 1 << 30;
+  if (std::int64_t{parts} * stages > kMostLayers || std::int64_t{new_microbatches} * new_stages > kMostActions ||
+      std::int64_t{new_microbatches} / std::gcd(new_microbatches, microbatches) * microbatches > kMostSamples)
+    throw Error("so many stages and micro-batches are not simulated here", "--microbatches",
+                "use fewer, or a multiple of the " + std::to_string(microbatches) + " recorded micro-batches");
   Predicted predicted{planner::recorded_run(trace, parts, new_microbatches / std::gcd(new_microbatches, microbatches), command.trace), {}};
   PlanChoice choice = command.choice;
   if (choice.stages.empty() && choice.cuts.empty()) choice.stages = std::to_string(new_stages);
@@ -72,7 +75,9 @@ int simulate_recorded(const RecordedCommand& command, const Session& session) {
   Predicted predicted = predicted_plan(command, *recording.trace);
   planner::RecordedRun& run = predicted.run;
   run.profile.runtime = command.runtime;
-  if (command.choice.any()) check_runs_on(command.runtime, predicted.plan, command.trace);
+  if (const std::string why = why_not_executable(predicted.plan, capabilities_of(command.runtime)); !why.empty())
+    throw Error(std::string(name_of(command.runtime)) + " can't run this plan: " + why, "--runtime",
+                "add --schedule 1f1b, or name another runtime");
   const CostModel cost(run.profile, predicted.plan);
   const Simulation simulation = without_memory(simulate(predicted.plan, cost));
   if (cost.assumes_halves() && planner::splits_backward(predicted.plan))
