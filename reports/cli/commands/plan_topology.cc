@@ -57,7 +57,7 @@ std::vector<std::string> paper_schedules(const TopologyCommand& command) {
   SearchSpace asked;
   if (!command.choice.schedule.empty()) asked.schedules = {command.choice.schedule};
   restrict_to(command.runtime, asked);
-  std::erase(asked.schedules, "interleaved");  // on paper a device has one stage
+  if (command.choice.schedule.empty()) std::erase(asked.schedules, "interleaved");  // on paper a device has one stage
   return asked.schedules.empty() ? planner::UniformSpace().schedules : asked.schedules;
 }
 
