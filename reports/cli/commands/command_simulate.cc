@@ -17,6 +17,7 @@
 #include "reports/cli/commands/commands.h"
 #include "reports/cli/commands/fit_errors.h"
 #include "reports/cli/commands/recordings.h"
+#include "reports/cli/commands/simulate_output.h"
 #include "reports/cli/commands/simulate_recorded.h"
 #include "reports/cli/commands/simulate_topology.h"
 #include "reports/cli/commands/worker_calls.h"
@@ -138,16 +139,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
     predicted.training = recording.training;
     profiler::write_recording(predicted, command.output.path, command.output.force);
   }
-  planner::Json json = result_of("simulate");
-  json["plan"] = planner::plan_object(file.plan, file.modules);
-  json["predicted"] = to_json_object(simulation.prediction);
-  json["devices"] = devices_json(report);
-  json["bubble"] = report.bubble;
-  json["bubble_theory"] = *report.bubble_theory;
-  json["lower_bound_s"] = simulation.prediction.lower_bound_s;
-  json["runtime"] = name_of(profile.runtime);
-  json["trace"] = command.output.path.empty() ? planner::Json(nullptr) : planner::Json(command.output.path);
-  json["advice"] = advice_json(report.advice);
+  planner::Json json = simulated_json(file.plan, file.modules, simulation.prediction, report, profile.runtime, command.output.path);
   json["memory"] = memory_json(report.memory);
   json["fit"] = fit_json(fit);
   std::string text = render_trace_report(report, session.style, training_lines(command, file, recording, fit.excess.bytes == 0));

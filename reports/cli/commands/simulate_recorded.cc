@@ -16,6 +16,7 @@
 #include "profiler/base/units.h"
 #include "profiler/trace/store/store.h"
 #include "reports/cli/commands/recordings.h"
+#include "reports/cli/commands/simulate_output.h"
 #include "reports/cli/options/runtime_option.h"
 #include "reports/render/report_text.h"
 #include "reports/render/units.h"
@@ -94,16 +95,7 @@ int simulate_recorded(const RecordedCommand& command, const Session& session) {
     written.plan_json = plan_to_json(predicted.plan, {});
     profiler::write_recording(written, command.output.path, command.output.force);
   }
-  planner::Json json = result_of("simulate");
-  json["plan"] = planner::plan_object(predicted.plan, {});
-  json["predicted"] = to_json_object(simulation.prediction);
-  json["devices"] = devices_json(report);
-  json["bubble"] = report.bubble;
-  json["bubble_theory"] = *report.bubble_theory;
-  json["lower_bound_s"] = simulation.prediction.lower_bound_s;
-  json["runtime"] = name_of(command.runtime);
-  json["trace"] = command.output.path.empty() ? planner::Json(nullptr) : planner::Json(command.output.path);
-  json["advice"] = advice_json(report.advice);
+  planner::Json json = simulated_json(predicted.plan, {}, simulation.prediction, report, command.runtime, command.output.path);
   json["assumed"] = run.assumed;
   json["recorded"] = {{"step_s", recorded_s},
                       {"steps", run.step_s.size()},
