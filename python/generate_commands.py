@@ -17,7 +17,7 @@ TYPES = {"devices": "Names", "cut_at": "Names", "cuts": "Numbers", "recompute": 
          "memory": "Memory", "link": "Link", "input": "Shape", "loss": "Loss", "data": "Path"}
 TYPES_OF_WORDS = {"": "bool", "N": "int", "K": "int", "V": "int", "M": "int", "S": "int", "X": "float", "PCT": "float", "TIME": "Time",
                   "FILE": "Path", "PATH": "Path", "FOLDER": "Path", "NAME|FILE": "Path", "PATH|SHARE": "Path"}
-NOT_OF = {"check": {"runtime"}, "simulate": {"from", "stages", "virtual", "cuts", "microbatches", "schedule"}}  # function -> options of the command for which another function stands
+NOT_OF = {"check": {"runtime"}, "profile": {"estimate"}, "simulate": {"from", "stages", "virtual", "cuts", "microbatches", "schedule"}}  # function -> options of the command for which another function stands
 # What Python takes besides the text of the program.
 ALSO = {"Names": "Or a list of these.", "Numbers": "Or a list of numbers.", "Memory": 'Or bytes, or a dict: {"cpu:0": "1GiB"}.',
         "Link": "Or bytes per second and seconds: (12e9, 10e-6).", "Shape": "Or a tuple: (3, 64, 64).", "Time": "Or seconds."}

@@ -13,12 +13,12 @@ import textwrap
 TOP = {  # name of a schema -> name of its class
     "profile": "ProfileResult", "plan-result": "PlanResult", "plan": "PlanFile", "tune": "TuneResult", "simulate": "SimulateResult",
     "check": "CheckResult", "compare": "CompareResult", "import": "ImportResult", "run": "RunResult", "models": "ModelsResult",
-    "doctor": "DoctorResult", "check-order": "CheckOrderResult", "topology": "TopologyFile", "error": "ErrorResult",
+    "doctor": "DoctorResult", "check-order": "CheckOrderResult", "estimate": "EstimateResult", "topology": "TopologyFile", "error": "ErrorResult",
 }
 NAMES = {  # where the name that a schema gives an object says too little by itself: "key" or "Class.key" -> name of the class
     "idle_s": "IdleSeconds", "idle_ns": "IdleNanoseconds", "StepBreakdown.devices": "DeviceStep", "samples": "MemorySample",
     "contents": "MemoryContents", "activations": "MicrobatchActivations", "processes": "RecordedProcess", "options": "PlanOptions",
-    "ProfileResult.layers": "MeasuredLayer", "costs": "LayerCost", "rejected": "RejectedPlans", "described": "DescribedPlan",
+    "costs": "LayerCost", "rejected": "RejectedPlans", "described": "DescribedPlan",
     "PlanResult.alternatives": "AlternativePlan", "changed_numerics": "ChangedNumerics", "stages_per_device": "SearchedStages",
     "PlanFile.predicted": "FilePrediction", "PlanFile.measured": "FileMeasurement", "FileMeasurement.speedup": "FileSpeedup",
     "PlanFile.alternatives": "FileAlternative", "tuned": "TunedPlan", "unmeasured": "UnmeasuredPlan", "TuneResult.trials": "TriedPlan",

@@ -114,6 +114,13 @@ std::optional<DeviceSpec> find_local_device(const std::string& name) {
 
 }  // namespace
 
+DeviceSpec device_of_profile(const std::string& name) {
+  if (auto device = find_device(name)) return *std::move(device);
+  const auto number = integer(name.substr(name.rfind(':') + 1));
+  const bool counted = number && *number >= 0 && *number < kMostCores;
+  return {.kind = DeviceSpec::Kind::sleep, .name = name, .cores = {}, .index = counted ? static_cast<int>(*number) : 0};
+}
+
 std::optional<DeviceSpec> find_device(const std::string& name) {
   if (!names_rank(name)) return find_local_device(name);
   if (names_rank(without_rank(name))) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "profiler/device/device_worker.h"
@@ -15,7 +16,9 @@ namespace mptune::profiler {
 /// A device with its thread and its copy of the model. Throws Error if the device is not available.
 struct Bench {
   explicit Bench(const DeviceSpec& spec, const Model& model, const ExecutionVariant& variant = {})
-      : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
+      : Bench(make_device(spec), model, variant) {}
+  explicit Bench(std::shared_ptr<Device> device, const Model& model, const ExecutionVariant& variant = {})
+      : worker(std::make_unique<DeviceWorker>(std::move(device))) {
     if (variant.threads > 0) worker->use_threads(variant.threads);
     worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device(), variant); });
   }

@@ -18,6 +18,7 @@
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/class_costs.h"
+#include "profiler/measure/describe_model.h"
 #include "profiler/measure/layer_edges.h"
 #include "profiler/measure/layer_operators.h"
 #include "profiler/measure/layer_time.h"
@@ -114,16 +115,6 @@ std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, cons
   return firsts;
 }
 
-/// Describes what layers pass to each other, which of their parameters a backward does not split, and which buffers they write.
-void describe_flow(const Model& model, const MeasuredClass& measured, Profile& profile) {
-  profile.edges = layer_edges(model, measured.returned);
-  for (std::size_t i = 0; i < profile.layers.size(); ++i) {
-    profile.layers[i].unsplit_bytes = measured.unsplit[i].bytes;
-    profile.layers[i].unsplit_share = measured.unsplit[i].share;
-    profile.layers[i].written_buffer = measured.written_buffers[i];
-  }
-}
-
 /// Returns the devices of one class, with whatever measures them.
 ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<DeviceSpec>& measured, const std::vector<int>& classes,
                               int index, const std::vector<int>& sizes) {
@@ -177,23 +168,6 @@ std::vector<DeviceSpec> started_with(const MeasureOptions& options, const std::v
   return devices;
 }
 
-std::vector<TiedParameters> tied_parameters(const Model& model) {
-  std::map<std::pair<int, int>, std::int64_t> bytes;
-  std::map<std::string, int> last_user;
-  for (int layer = 0; layer < model.size(); ++layer) {
-    const Layer& described = *model.layers()[as_index(layer)].layer;
-    if (!described.shares_by_name()) continue;
-    for (const NamedTensor& parameter : described.parameters()) {
-      const auto [user, first] = last_user.try_emplace(parameter.name, layer);
-      if (!first) bytes[{layer, user->second}] += static_cast<std::int64_t>(parameter.tensor.nbytes());
-      user->second = layer;
-    }
-  }
-  std::vector<TiedParameters> tied;
-  for (const auto& [layers, size] : bytes) tied.push_back({layers.first, layers.second, size});
-  return tied;
-}
-
 /// Returns the kinds of the GPUs among the devices, each once: "NVIDIA H200, 132 SMs".
 std::string kinds_of_gpus(const std::vector<DeviceSpec>& devices) {
   std::set<std::string> kinds;
@@ -202,23 +176,14 @@ std::string kinds_of_gpus(const std::vector<DeviceSpec>& devices) {
   return join({kinds.begin(), kinds.end()}, "; ");
 }
 
-Profile describe_profile(const Model& model, const MeasureOptions& options) {
-  Profile profile;
-  profile.model = model.name();
-  profile.precision = model.layers().front().precision;
-  profile.input = model.input_text();
-  profile.batch = options.batch;
-  profile.layers = describe_layers(model);
-  profile.tied_parameters = tied_parameters(model);
-  profile.optimizer_state_factor = optimizer_state_factor(options.optimizer);
-  profile.fingerprint.model = model.fingerprint();
-  profile.fingerprint.input = model.input_text();
+/// Says what is measured: the model, and the devices.
+Profile describe_profile(const Model& model, const Batch& batch, const MeasureOptions& options) {
+  Profile profile = describe_model(model, batch, options.batch, options.optimizer);
   for (const DevicePool& pool : options.pools) profile.fingerprint.devices.push_back(pool.name());
   for (const DeviceSpec& device : options.devices) {
     const auto has_it = [&](const DevicePool& pool) { return in_pool(device, pool); };
     if (std::ranges::none_of(options.pools, has_it)) profile.fingerprint.devices.push_back(device.name);
   }
-  profile.fingerprint.libtorch = TORCH_VERSION;
   profile.fingerprint.cuda = kinds_of_gpus(options.devices);
   return profile;
 }
@@ -242,31 +207,8 @@ std::vector<int> measured_sizes(int batch, const SampleRange& samples) {
   return sizes;
 }
 
-std::vector<ProfileLayer> describe_layers(const Model& model) {
-  std::vector<ProfileLayer> layers;
-  std::set<std::string> shared;
-  for (const ModelLayer& source : model.layers()) {
-    ProfileLayer layer{.name = source.name,
-                       .kind = source.layer->kind(),
-                       .modules = source.modules,
-                       .batch_statistics = source.layer->has_batch_statistics(),
-                       .samples = source.layer->samples()};
-    for (const NamedTensor& parameter : source.layer->parameters()) {
-      // Tied weights count once as parameters, but every layer that uses them needs their memory: it may be a stage of its own.
-      if (!source.layer->shares_by_name() || shared.insert(parameter.name).second) layer.parameters += parameter.tensor.numel();
-      layer.parameters_bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
-      ++layer.parameter_tensors;
-    }
-    for (const NamedTensor& buffer : source.layer->buffers()) layer.buffers_bytes += static_cast<std::int64_t>(buffer.tensor.nbytes());
-    layers.push_back(std::move(layer));
-  }
-  return layers;
-}
-
 Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options) {
-  Profile profile = describe_profile(model, options);
-  if (batch.target.defined() && batch.target.dim() > 0 && batch.target.size(0) > 0)
-    profile.target_bytes_per_sample = static_cast<std::int64_t>(batch.target.nbytes()) / batch.target.size(0);
+  Profile profile = describe_profile(model, batch, options);
   const auto report = [&](const std::string& what, double fraction) {
     if (options.progress) options.progress(what, fraction);
   };

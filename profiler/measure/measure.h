@@ -61,7 +61,4 @@ struct MeasureOptions {
 /// Throws Error if the model can't run or a device is not available. Requires: at least one device.
 [[nodiscard]] Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options);
 
-/// Returns the layers of a profile, without costs.
-[[nodiscard]] std::vector<ProfileLayer> describe_layers(const Model& model);
-
 }  // namespace mptune::profiler

@@ -20,6 +20,7 @@ Functions that run the program mptune and return what it found, as an object of 
     tune            profile, plan, then measured trials: the fastest plan, and how it compares with baselines
     run             trains with a plan
     check           compares gradients of a model's pieces with the whole model's
+    estimate        estimates layer costs on a kind of GPU that is not there, from the model's operators
     check_order     says whether an order of actions ends under torch's, Megatron-LM's or DeepSpeed's rules, and what waiting costs
     simulate        predicts one plan
     simulate_recorded   predicts another plan of a pipeline that a trace recorded
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mptune import results
-    from mptune._commands import check, check_order, compare, doctor, import_trace, models, plan, profile, run, simulate, simulate_recorded, tune
+    from mptune._commands import check, check_order, compare, doctor, estimate, import_trace, models, plan, profile, run, simulate, simulate_recorded, tune
     from mptune._error import Error
     from mptune._files import export, load_plan
     from mptune._pipeline import Pipeline
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Error", "Pipeline", "Report", "Study", "Trace", "__version__", "check", "check_order", "compare", "doctor", "export", "import_trace",
+    "Error", "Pipeline", "Report", "Study", "Trace", "__version__", "check", "check_order", "compare", "doctor", "estimate", "export", "import_trace",
     "load_plan", "models", "plan", "profile", "report", "results", "run", "simulate", "simulate_recorded", "tune",
 ]
 

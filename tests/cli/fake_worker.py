@@ -201,7 +201,7 @@ if MODE == "raw-reply":
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=20, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=21, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]

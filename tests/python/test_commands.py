@@ -22,8 +22,8 @@ COMMANDS = {name: name for name in ("profile", "plan", "tune", "run", "check", "
     "import": "import_trace"}
 # Options that are no parameters: those of the output, which is JSON; --quiet is progress=False, and --with comes from a list for `b`.
 ELSEWHERE = {"help", "version", "json", "color", "quiet", "with"}
-# Options for which functions of their own stand: check_order, simulate_recorded.
-ELSEWHERE_OF = {"check": {"runtime"}, "simulate": {"from", "stages", "virtual", "cuts", "microbatches", "schedule"}}
+# Options for which functions of their own stand: check_order, estimate, simulate_recorded.
+ELSEWHERE_OF = {"check": {"runtime"}, "profile": {"estimate"}, "simulate": {"from", "stages", "virtual", "cuts", "microbatches", "schedule"}}
 # Parameters that are no options: positional arguments, and what a module needs.
 ARGUMENTS = {"model", "inputs", "progress", "command", "a", "b", "files"}
 ECHO = """json.dump(sys.argv[1:], open('words', 'w'))
@@ -105,6 +105,10 @@ class Words(PythonTest):
     def test_an_order_is_checked_without_a_model(self):
         words = self.words(mptune.check_order, pathlib.Path("order.csv"), "torch", progress=False)
         self.assertEqual(sorted(words), ["--json", "--quiet", "--runtime=torch", "--schedule=order.csv", "check"])
+
+    def test_an_estimate_is_a_profile_for_other_hardware(self):
+        words = self.words(mptune.estimate, "mlp", "h100_sxm", batch=8, progress=False)
+        self.assertEqual(sorted(words), ["--batch=8", "--estimate=h100_sxm", "--json", "--quiet", "mlp", "profile"])
 
     def test_a_recorded_pipeline_is_simulated_without_a_plan(self):
         words = self.words(mptune.simulate_recorded, "t.csv", schedule="interleaved", virtual=2, cuts=[1, 3], progress=False)

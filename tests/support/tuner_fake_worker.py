@@ -33,7 +33,7 @@ if mode == "loader":
     sys.exit(127)
 if mode == "crash-at-once":
     die("segv")
-say("hello", protocol=99 if mode == "protocol" else 20, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=99 if mode == "protocol" else 21, version="0.1.0", libtorch="fake", cuda="")
 if mode == "deaf":
     say("done")
     sys.exit(0)

@@ -66,7 +66,7 @@ MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
 MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);
               f("channels_last", v.channels_last); f("replaced_kernels", v.replaced_kernels);
-              f("threads", v.threads); f("started_s", v.started_s); f("most_s", v.most_s);)
+              f("threads", v.threads); f("started_s", v.started_s); f("most_s", v.most_s); f("estimate", v.estimate);)
 MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)

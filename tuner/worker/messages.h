@@ -17,7 +17,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 20;
+inline constexpr int kProtocolVersion = 21;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -36,6 +36,7 @@ struct MeasureRequest {
   std::vector<int> threads = {};  ///< also measures devices of several cores with these numbers of intra-op threads
   double started_s = 0;           ///< monotonic_seconds() from which these times count; 0: they count from where measuring begins
   double most_s = 0;              ///< time that the smallest micro-batches may take where it is longer than the budget; 0: any time
+  std::string estimate = {};      ///< kind of GPU to estimate the costs for, in place of all measuring; "": none
 };
 /// Returns the seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();

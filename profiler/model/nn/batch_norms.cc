@@ -35,7 +35,7 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& function)
   if (observation == nullptr || std::string_view(function.name()) != "aten::batch_norm") return nullptr;
   const auto inputs = function.inputs();
   if (inputs.size() < 5 || !inputs[0].isTensor() || !inputs[3].isTensor() || !inputs[3].toTensor().defined()) return nullptr;
-  const auto found = std::find(observation->means.begin(), observation->means.end(), inputs[3].toTensor().const_data_ptr());
+  const auto found = std::find(observation->means.begin(), observation->means.end(), inputs[3].toTensor().unsafeGetTensorImpl());
   if (found != observation->means.end()) {
     const auto norm = as_index(found - observation->means.begin());
     const auto& input = inputs[0].toTensor();
@@ -125,7 +125,7 @@ const BatchNorms::Counts* BatchNorms::known_counts(const std::vector<std::int64_
 
 Tensors BatchNorms::observe(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, Counts& counts) {
   Observation seen;
-  for (const auto& norm : norms_) seen.means.push_back(norm.mean->const_data_ptr());
+  for (const auto& norm : norms_) seen.means.push_back(norm.mean->unsafeGetTensorImpl());
   seen.counts.assign(norms_.size(), 0);
   seen.calls.assign(norms_.size(), 0);
   Tensors outputs;

@@ -143,6 +143,8 @@ void fill_hashed_mask(const at::Tensor& mask, const HashedDraw& draw, double kee
     AT_DISPATCH_FLOATING_TYPES_AND3(at::kHalf, at::kBFloat16, at::kBool, mask.scalar_type(), "hashed_mask", [&] {
       fill<scalar_t>(mask, all, MaskNumber<scalar_t>{below, scalar_t(1)});
     });
+  } else if (mask.is_meta()) {
+    mask.zero_();  // the time of one kernel, as on a GPU
   } else if (!fill_mask_by_kernel(mask, all, below)) {
     const at::NoGradGuard no_gradients;
     mask.copy_(detail::hashed_mask_by_operations(draw, keep, mask.sizes(), mask.options()));
@@ -171,7 +173,9 @@ at::Tensor hashed_uniform(const HashedDraw& draw, int digits, at::IntArrayRef si
   at::Tensor numbers = at::empty(sizes, options.dtype(at::kDouble));
   const HashedSamples all = samples_of(numbers, draw);
   const UniformNumber number{64 - digits, std::ldexp(1.0, -digits)};
-  if (numbers.is_cpu())
+  if (numbers.is_meta())
+    numbers.zero_();
+  else if (numbers.is_cpu())
     fill<double>(numbers, all, number);
   else if (!fill_by_kernel(numbers, all, "mptune_uniform", number))
     return detail::hashed_uniform_by_operations(draw, digits, sizes, options);

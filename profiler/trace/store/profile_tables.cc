@@ -49,9 +49,10 @@ void require_below_limit(const std::vector<Value>& values, std::size_t most, con
 
 void write_head(SQLite::Database& database, const Profile& profile) {
   const Fingerprint& fingerprint = profile.fingerprint;
-  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")(
+  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")(
       profile.model, profile.input, profile.batch, profile.optimizer_state_factor, profile.co_running_slowdown, fingerprint.model,
-      fingerprint.input, fingerprint.libtorch, fingerprint.cuda, name_of(profile.precision), profile.target_bytes_per_sample);
+      fingerprint.input, fingerprint.libtorch, fingerprint.cuda, name_of(profile.precision), profile.target_bytes_per_sample,
+      profile.estimated);
   int row = 0;
   Insert device(database, "INSERT INTO MPTUNE_FINGERPRINT_DEVICE VALUES (?, ?)");
   for (const std::string& name : fingerprint.devices) device(row++, name);
@@ -147,10 +148,11 @@ class CostWriter {
 void read_head(SQLite::Database& database, Profile& profile) {
   const std::string precision = has_column(database, "MPTUNE_PROFILE", "precision") ? "precision" : "'float32'";
   const std::string target = has_column(database, "MPTUNE_PROFILE", "target_bytes_per_sample") ? "target_bytes_per_sample" : "0";
+  const std::string estimated = has_column(database, "MPTUNE_PROFILE", "estimated") ? "estimated" : "''";
   Rows head(database,
             "SELECT model, input, batch, optimizer_state_factor, co_running_slowdown, fingerprint_model, fingerprint_input, "
             "fingerprint_libtorch, fingerprint_cuda, " +
-                precision + ", " + target + " FROM MPTUNE_PROFILE");
+                precision + ", " + target + ", " + estimated + " FROM MPTUNE_PROFILE");
   if (!head.next()) throw BadContent("MPTUNE_PROFILE has no row");
   profile.model = head.text(0);
   profile.input = head.text(1);
@@ -162,6 +164,7 @@ void read_head(SQLite::Database& database, Profile& profile) {
   if (!known) throw BadContent("the precision of the profile is not known");
   profile.precision = *known;
   profile.target_bytes_per_sample = count(head, 10, "the size of a target");
+  profile.estimated = head.text(11);
   Rows device(database, "SELECT name FROM MPTUNE_FINGERPRINT_DEVICE ORDER BY position");
   while (device.next()) profile.fingerprint.devices.push_back(device.text(0));
 }

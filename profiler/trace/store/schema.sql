@@ -279,10 +279,12 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
 -- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, with
 -- slow kernels replaced or not, and with so many intra-op threads, 0 for one per core.
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
+-- estimated names the kind of GPU that the costs were estimated for; it is empty if they were measured.
 -- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured. fused_share is NULL where it is unknown.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
-  fingerprint_cuda TEXT NOT NULL, precision TEXT NOT NULL, target_bytes_per_sample INTEGER NOT NULL);
+  fingerprint_cuda TEXT NOT NULL, precision TEXT NOT NULL, target_bytes_per_sample INTEGER NOT NULL,
+  estimated TEXT NOT NULL);
 CREATE TABLE MPTUNE_FINGERPRINT_DEVICE (position INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER (layer INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, parameters INTEGER NOT NULL,
   parameters_bytes INTEGER NOT NULL, buffers_bytes INTEGER NOT NULL, batch_statistics INTEGER NOT NULL, unsplit_bytes INTEGER NOT NULL,

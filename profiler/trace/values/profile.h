@@ -204,6 +204,7 @@ struct Profile {
   double optimizer_state_factor = 0;         ///< bytes of optimizer state per byte of parameters: 0 for sgd, 1 with momentum, 2 for adam
   double co_running_slowdown = 1;            ///< geometric mean of busy over alone time, over all layers and sizes
   std::int64_t target_bytes_per_sample = 0;  ///< of the targets that the loss reads; 0: none, or unknown
+  std::string estimated;                     ///< kind of GPU that its costs are estimated for, "h100_sxm"; "": they were measured
   Fingerprint fingerprint;
   bool operator==(const Profile&) const = default;
 };

@@ -280,9 +280,14 @@ std::vector<std::string> notes_of(const Found& found, const std::string& objecti
 }
 
 /// Returns the plan file, and the command that trains with it or why there is none.
-std::vector<std::string> next_lines(const Found& found, const TrainingSpec& training, const std::string& path, bool recorded) {
+std::vector<std::string> next_lines(const Found& found, const PlanInput& input, const std::string& path, bool recorded) {
   std::vector<std::string> lines = {"plan    " + path};
+  const TrainingSpec& training = input.training;
   const Plan& plan = found.result.ranked.front().plan;
+  if (!input.profile.estimated.empty()) {
+    lines.push_back("its devices are not of this machine: mptune tune trains where there are some");
+    return lines;
+  }
   if (!found.runs) {
     lines.push_back(std::string("the runtime refuses it: ") + text_of(found.result.not_executable.front().missing));
   } else if (recorded && training.model.empty()) {
@@ -348,7 +353,7 @@ int run_search(const PlanCommand& command, Asked asked, const std::string& objec
   PlanReport report = build_plan_report(found.result, found.front, cost, asked.space);
   report.runs = found.runs;
   if (found.objective) report.lower_bound_s = 0;
-  report.next = next_lines(found, input.training, path, recorded);
+  report.next = next_lines(found, input, path, recorded);
   report.notes = notes_of(found, objective, input);
   session.result(render_plan(report, session.style, session.options.verbose ? Listing::all : Listing::few),
                  plan_json(found, report, objective, input, path));

@@ -19,6 +19,7 @@
 #include "reports/cli/commands/commands.h"
 #include "reports/cli/commands/fit_errors.h"
 #include "reports/cli/commands/plan_output.h"
+#include "reports/cli/commands/profile_estimate.h"
 #include "reports/cli/commands/recordings.h"
 #include "reports/cli/commands/worker_calls.h"
 #include "reports/cli/options/options.h"
@@ -27,6 +28,7 @@
 #include "reports/cli/program/option_values.h"
 #include "reports/cli/program/progress.h"
 #include "reports/render/cost_jumps.h"
+#include "reports/render/layer_table.h"
 #include "reports/render/links_text.h"
 #include "reports/render/report_text.h"
 #include "reports/render/slow_kernels.h"
@@ -49,6 +51,7 @@ struct ProfileCommand {
   StepOptions step;
   std::string steps;
   std::string measured;
+  std::string estimate;
   OutputOptions output;
 };
 
@@ -216,56 +219,6 @@ planner::Json profile_json(const Profiled& profiled, const TraceReport& report, 
   return json;
 }
 
-constexpr std::size_t kFewLayers = 5;
-
-/// A layer at the micro-batch size that ran, or the nearest measured one.
-struct CostedLayer {
-  std::size_t layer = 0;
-  LayerCost cost;
-  double seconds = 0;
-};
-
-/// Returns the layers with the costs of the first device class.
-std::vector<CostedLayer> costed_layers(const Profile& profile, int samples) {
-  std::vector<CostedLayer> layers;
-  for (std::size_t i = 0; i < profile.layers.size() && !profile.classes.empty(); ++i) {
-    const auto& costs = profile.classes.front().layers.at(i).by_samples;
-    const auto nearest = std::ranges::min_element(costs, {}, [&](const LayerCost& cost) { return std::abs(cost.samples - samples); });
-    if (nearest != costs.end()) layers.push_back({i, *nearest, median(nearest->forward) + median(nearest->backward)});
-  }
-  return layers;
-}
-
-/// Renders all layers, or the few that take most time.
-std::string layer_table(const Profile& profile, int samples, Listing listing, const TextStyle& style) {
-  std::vector<CostedLayer> layers = costed_layers(profile, samples);
-  const std::size_t all = layers.size();
-  if (listing == Listing::few && all > kFewLayers) {
-    std::ranges::stable_sort(layers, std::ranges::greater{}, &CostedLayer::seconds);
-    layers.resize(kFewLayers);
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (const CostedLayer& costed : layers) {
-    const ProfileLayer& layer = profile.layers[costed.layer];
-    rows.push_back({std::to_string(costed.layer), layer.name, std::to_string(costed.cost.samples),
-                    format_seconds(median(costed.cost.forward)), format_seconds(median(costed.cost.backward)),
-                    format_bytes(costed.cost.output_bytes), format_bytes(costed.cost.saved_activation_bytes),
-                    format_bytes(layer.parameters_bytes)});
-  }
-  const std::string title = (layers.size() < all ? "Most expensive layers on " : "Layers on ") + profile.classes.front().name;
-  return heading(style, title) +
-         render_table({{"layer", true},
-                       {"name"},
-                       {"samples", true},
-                       {"forward", true},
-                       {"backward", true},
-                       {"output", true},
-                       {"saved", true},
-                       {"parameters", true}},
-                      rows, style) +
-         (layers.size() < all ? fmt::format("-v lists all {} layers\n", all) : "");
-}
-
 /// Lists layers for which some products can't be split off the backward.
 std::string unsplit_text(const Profile& profile, const TextStyle& style) {
   std::string text;
@@ -302,10 +255,24 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   const std::vector<std::string> next = profile_next_lines(profiled, path, style);
   std::string text = render_trace_report(report, style, next) + "\n" + render_details(report, style) + "\n";
   text += heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
-  text += layer_table(profile, profiled.plan.microbatch_sizes.front(), listing, style);
+  text += layer_table(profile, profiled.plan.microbatch_sizes.front(), "on " + profile.classes.front().name, listing, style);
   if (listing == Listing::all) text += unsplit_text(profile, style);
   text += cost_jumps_text(profile, style) + slow_kernels_text(profile, style) + links_text(profile, listing);
   return text + paint(style, Color::bold, next.back()) + "\n";
+}
+
+/// Returns an option that was given and that an estimate, which has neither devices nor a plan, does not take; "" for none.
+std::string refused_by_estimate(const ProfileCommand& command) {
+  const DeviceOptions& devices = command.devices;
+  if (devices.devices != "auto") return "--devices";
+  if (!devices.link.empty()) return "--link";
+  if (!devices.memory.empty()) return "--memory";
+  if (!devices.rank_count.empty()) return "--ranks";
+  if (!devices.reduce.empty()) return "--reduce";
+  if (!command.steps.empty()) return "--steps";
+  if (!command.measured.empty()) return "--measured";
+  if (!command.choice.plan.empty()) return "--plan";
+  return command.choice.any() ? "options of a plan" : "";
 }
 
 int run_profile(const ProfileCommand& command, const RankPlace& place, const Session& session) {
@@ -339,6 +306,7 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
           ->type_name("FILE")
           ->group(kModelGroup);
   offer_values(*measured, {kFileValue});
+  add_estimate_option(*app, command->estimate);
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer(
       "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n  mptune profile -- python train.py --epochs "
@@ -346,6 +314,8 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
       program_recording_help());
   app->callback([command, &chosen] {
     chosen = [command](const Session& session) {
+      if (!command->estimate.empty())
+        return run_estimate({command->model, command->step, command->output, command->estimate, refused_by_estimate(*command)}, session);
       return with_ranks(command->devices, command->model.model,
                         [&](const RankPlace& place) { return run_profile(*command, place, session); });
     };

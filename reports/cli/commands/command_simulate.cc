@@ -49,9 +49,9 @@ struct SimulateCommand {
 /// them need be of this machine.
 std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
   std::vector<DeviceSpec> devices;
-  for (const std::string& name : plan.devices) devices.push_back(parse_device(name));
+  for (const std::string& name : plan.devices) devices.push_back(device_of_profile(name));
   for (const ProfileDevice& known : profile.devices) {
-    const DeviceSpec device = parse_device(known.name);
+    const DeviceSpec device = device_of_profile(known.name);
     const bool taken = std::ranges::any_of(devices, [&](const DeviceSpec& other) {
       return other.name == device.name || std::ranges::find_first_of(device.cores, other.cores) != device.cores.end();
     });

@@ -17,6 +17,7 @@
 #include "profiler/trace/formats/operator_tables.h"
 #include "profiler/trace/store/store.h"
 #include "reports/cli/options/options.h"
+#include "reports/values/estimate_words.h"
 
 namespace mptune::reports {
 namespace {
@@ -36,7 +37,7 @@ std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
     }
     return devices;
   }
-  for (const ProfileDevice& device : profile.devices) devices.push_back(parse_device(device.name));
+  for (const ProfileDevice& device : profile.devices) devices.push_back(device_of_profile(device.name));
   for (const DeviceSpec& whole : devices) {
     std::vector<DeviceSpec> others;
     std::ranges::copy_if(devices, std::back_inserter(others), [&](const DeviceSpec& device) { return device.name != whole.name; });
@@ -86,7 +87,7 @@ void add_devices(PlanInput& input, int count) {
   for (int d = 0; d < count; ++d) {
     const std::string name = "device:" + std::to_string(d);
     input.profile.devices.push_back({.name = name});
-    input.devices.push_back({.kind = DeviceSpec::Kind::sleep, .name = name, .cores = {}, .index = d});
+    input.devices.push_back(device_of_profile(name));
   }
 }
 
@@ -161,6 +162,7 @@ PlanInput recorded_input(const std::string& path, const std::string& link) {
   profiler::Recording recording = profiler::read_recording(path);
   if (!recording.profile) throw Error("the file holds no profile", path, "give a file that profile or tune wrote");
   PlanInput input{.profile = planner::with_pool_devices(std::move(*recording.profile)), .devices = {}, .assumed = {}};
+  input.assumed = estimate_assumptions(input.profile.estimated);
   input.training = with_files_found(std::move(recording.training), {".", std::filesystem::path(path).parent_path().string()});
   input.devices = profiled_devices(input.profile);
   input.pools = planner::pools_of(input.profile);

@@ -12,6 +12,7 @@
 #include "profiler/trace/store/store.h"
 #include "reports/cli/commands/plan_input.h"
 #include "reports/cli/program/session.h"
+#include "reports/values/estimate_words.h"
 
 namespace mptune::reports {
 namespace {
@@ -50,6 +51,7 @@ TopologyInput read_on_topology(const std::string& profile, const std::string& to
   }
   input.profile = any_profile(profile, encoder_layers);
   input.on_paper = planner::on_topology(input.profile, input.topology, topology);
+  input.assumed = estimate_assumptions(input.profile.estimated);
   input.assumed.push_back(planner::topology_assumption(input.profile, input.topology, topology));
   return input;
 }

@@ -52,6 +52,13 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
   });
 }
 
+void estimate_profile(const tuner::TrainingSetup& setup, const std::string& path, const std::string& hardware, const Session& session,
+                      const tuner::WaitOptions& wait) {
+  tuner::call_worker(tuner::MeasureRequest{.setup = setup, .path = path, .estimate = hardware}, wait, [&](const tuner::Reply& reply) {
+    if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);
+  });
+}
+
 tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
                             const std::string& profile_path, const tuner::WaitOptions& wait, ProgressLine& progress) {
   tuner::Recorded recorded;

@@ -35,6 +35,10 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
                      const Plan* plan, const Session& session, const tuner::WaitOptions& wait, ProgressLine& progress,
                      const std::function<void(const tuner::PassTimed&)>& on_pass = {});
 
+/// Writes the profile that is estimated for this kind of GPU into `path`; warns of what it lacks. Throws Error.
+void estimate_profile(const tuner::TrainingSetup& setup, const std::string& path, const std::string& hardware, const Session& session,
+                      const tuner::WaitOptions& wait);
+
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
                                           const std::string& profile_path, const tuner::WaitOptions& wait, ProgressLine& progress);

@@ -11,7 +11,7 @@
 #include <torch/optim/optimizer.h>
 #include "planner/search/make_plan.h"
 #include "profiler/base/index.h"
-#include "profiler/measure/measure.h"
+#include "profiler/measure/describe_model.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/model/exported/load_exported.h"
 #include "profiler/model/files/state.h"

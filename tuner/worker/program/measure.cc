@@ -7,9 +7,12 @@
 
 #include "profiler/base/activity.h"
 #include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/hardware.h"
 #include "profiler/base/index.h"
 #include "profiler/base/machine.h"
 #include "profiler/device/list/device_list.h"
+#include "profiler/measure/estimate.h"
 #include "profiler/measure/measure.h"
 #include "profiler/trace/ranks/joined_profile.h"
 #include "profiler/trace/store/store.h"
@@ -65,7 +68,16 @@ std::int64_t cap_of(const TrainingSetup& setup, const std::string& device) {
   return cap == setup.memory_bytes.end() ? 0 : cap->second;
 }
 
+Profile estimated(const MeasureRequest& request) {
+  const std::optional<Hardware> hardware = find_hardware(request.estimate);
+  if (!hardware) throw Error("unknown GPU '" + request.estimate + "'", "--estimate", "see mptune profile --help");
+  const Model model = model_of(request.setup).model;
+  const Batch batch = batch_of(request.setup, model);
+  return profiler::estimate_profile(model, batch, batch_size_of(request.setup, model), request.setup.optimizer, *hardware);
+}
+
 Profile measured_here(const MeasureRequest& request, const Replies& reply) {
+  if (!request.estimate.empty()) return estimated(request);
   std::vector<DevicePool> pools;
   for (const std::string& pool : request.setup.pools) pools.push_back(parse_pool(pool));
   const std::vector<DeviceSpec> devices = profiler::measured_devices(parse_device_names(request.setup.devices), pools);

@@ -10,7 +10,7 @@
 #include "profiler/base/error.h"
 #include "profiler/base/library_message.h"
 #include "profiler/base/rate_schedule.h"
-#include "profiler/measure/measure.h"
+#include "profiler/measure/describe_model.h"
 #include "profiler/model/builtin/builtin_models.h"
 #include "profiler/model/files/state.h"
 #include "profiler/model/layers/in_memory_format.h"
