@@ -31,6 +31,16 @@ MeasuredClass estimated_layers(const Model& model, const Batch& batch, int sampl
   return measured;
 }
 
+/// Throws Error in the words of an estimate.
+MeasuredClass layers_or_why_not(const Model& model, const Batch& batch, int samples, const Hardware& hardware) {
+  try {
+    return estimated_layers(model, batch, samples, hardware);
+  } catch (const Error& error) {
+    throw Error("an estimate knows shapes alone, with which " + error.problem(), model.name(),
+                "leave --estimate out to measure on a device of this machine; if that fails too, check --input and --batch");
+  }
+}
+
 /// Adds the devices of one host, with links between all of them.
 void add_host(const Hardware& hardware, Profile& profile) {
   for (int device = 0; device < hardware.devices; ++device)
@@ -47,7 +57,7 @@ Profile estimate_profile(const Model& model, const Batch& batch, int samples, co
   if (profile.precision != Precision::float32)
     throw Error("an estimate can't follow autocast", "--precision",
                 "convert the model's parameters, as by model.bfloat16(), and export it");
-  MeasuredClass measured = estimated_layers(model, batch, samples, hardware);
+  MeasuredClass measured = layers_or_why_not(model, batch, samples, hardware);
   const double bytes_per_second = reached_bytes_per_second(hardware);
   // An update reads gradient, parameter and state, and writes the latter two; a sum reads two gradients and writes one.
   measured.costs.optimizer_seconds_per_byte = (3 + 2 * profile.optimizer_state_factor) / bytes_per_second;

@@ -26,7 +26,7 @@ class Estimates(CommandTest):
         self.estimated("mlp:width=64,layers=8", "--batch", "32")
         link = {"bandwidth": "450GB/s", "latency": "10us"}
         hosts = [{"name": "node", "count": 2, "devices": 8, "memory": "80GiB", "link": link}]
-        with open("cluster.json", "w", encoding="utf8") as file:
+        with open(os.path.join(self.folder, "cluster.json"), "w", encoding="utf8") as file:
             json.dump({"schema": "mptune.topology/1", "hosts": hosts, "between_hosts": {**link, "shared": "device"}}, file)
         plan = self.result("plan-result", "plan", "e.sqlite", "--topology", "cluster.json", "-o", "t.plan.json")
         self.assertTrue(any("estimated, not measured" in one for one in plan["assumed"]))

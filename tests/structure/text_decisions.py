@@ -22,6 +22,7 @@ HANDS_ON = {
     "cuda_lanes.cc": "adds the GPU that cannot be used",
     "cuda_injection.cc": "the injected library's only output",
     "doctor.cc": "a finding for people",
+    "estimate.cc": "adds that it was an estimate",
     "config_file.cc": "puts the lines of a file in the place of options",
     "exported/archive.cc": "says what is wrong with a file",
     "exported/graph.cc": "adds the node that failed",

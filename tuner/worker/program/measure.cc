@@ -70,7 +70,9 @@ std::int64_t cap_of(const TrainingSetup& setup, const std::string& device) {
 
 Profile estimated(const MeasureRequest& request) {
   const std::optional<Hardware> hardware = find_hardware(request.estimate);
-  if (!hardware) throw Error("unknown GPU '" + request.estimate + "'", "--estimate", "see mptune profile --help");
+  if (!hardware)
+    throw Error("unknown GPU '" + request.estimate + "'", "--estimate", "make sure that both programs are of the same build",
+                ExitCode::internal);
   const Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
   return profiler::estimate_profile(model, batch, batch_size_of(request.setup, model), request.setup.optimizer, *hardware);
