@@ -43,7 +43,7 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t size) override {
     const c10::Device meta(c10::DeviceType::Meta);
     if (!charged || size == 0) return {nullptr, meta};
-    auto charge = std::make_unique<Charge>(charged, static_cast<std::int64_t>(size));
+    std::unique_ptr<Charge> charge(new Charge{charged, static_cast<std::int64_t>(size)});
     const std::int64_t now = charged->current += charge->size;
     charged->peak = std::max(charged->peak.load(), now);
     return {nullptr, charge.release(), &discharge, meta};

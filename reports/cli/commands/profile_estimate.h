@@ -10,7 +10,7 @@ class App;
 
 namespace mptune::reports {
 
-class Session;
+struct Session;
 
 /// What `mptune profile MODEL --estimate HARDWARE` was given.
 struct EstimateCommand {
