@@ -25,6 +25,8 @@ for left in /dev/shm/mptune-emulated-*; do
 done
 
 export EMULATED_OPERATORS=${EMULATED_OPERATORS:-$build/emulation/libmptune_emulated_operators.so}
+# On some processors (AMD's) MKL rounds by where a matrix lies in memory, which no GPU does.
+export MKL_CBWR=${MKL_CBWR:-COMPATIBLE}
 export EMULATED_MACHINE=${EMULATED_MACHINE:-$$}
 export PATH=$build/bin:$PATH
 LD_PRELOAD=$preload${LD_PRELOAD:+:$LD_PRELOAD} exec "$@"
