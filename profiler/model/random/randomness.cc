@@ -84,8 +84,8 @@ struct Draws {
   }
 
   static at::Tensor& draw(at::Tensor& self, double keep) {
-    const bool in_place =
-        (self.is_cpu() || self.is_cuda() || self.is_meta()) && self.is_contiguous() && !self.requires_grad() && at::isFloatingType(self.scalar_type());
+    const bool in_place = (self.is_cpu() || self.is_cuda() || self.is_meta()) && self.is_contiguous() && !self.requires_grad() &&
+                          at::isFloatingType(self.scalar_type());
     if (!in_place) return self.copy_(mask(self.sizes(), keep, plain(self)));
     fill_hashed_mask(self, next(self.sizes()), keep);
     self.unsafeGetTensorImpl()->bump_version();

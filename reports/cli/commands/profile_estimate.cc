@@ -65,7 +65,8 @@ void add_estimate_option(CLI::App& command, std::string& hardware) {
 int run_estimate(const EstimateCommand& command, const Session& session) {
   const Hardware hardware = hardware_of(command.hardware);
   if (!command.refused.empty())
-    throw Error("an estimate takes no " + command.refused, "--estimate", "leave what it does not take out; mptune plan takes devices and plans");
+    throw Error("an estimate takes no " + command.refused, "--estimate",
+                "leave what it does not take out; mptune plan takes devices and plans");
   const std::string path = command.output.path.empty() ? model_stem(command.model.model) + ".sqlite" : command.output.path;
   check_output(path, kSqliteMagic, command.output.force, {command.model.model});
   const DeviceOptions no_devices{};
