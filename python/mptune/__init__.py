@@ -39,7 +39,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mptune import results
-    from mptune._commands import check, check_order, compare, doctor, estimate, import_trace, models, plan, profile, run, simulate, simulate_recorded, tune
+    from mptune._commands import (
+        check,
+        check_order,
+        compare,
+        doctor,
+        estimate,
+        import_trace,
+        models,
+        plan,
+        profile,
+        run,
+        simulate,
+        simulate_recorded,
+        tune,
+    )
     from mptune._error import Error
     from mptune._files import export, load_plan
     from mptune._pipeline import Pipeline
