@@ -28,8 +28,8 @@ struct DeviceSpec {
 /// Does the same as parse_device(), but returns nullopt for anything else.
 [[nodiscard]] std::optional<DeviceSpec> find_device(const std::string& name);
 
-/// Does the same for a device of a profile or a plan, which may be one on paper, as "h100_sxm:0": that is taken for a sleeping device of
-/// this name and number.
+/// Returns the device of a profile or a plan that has this name. One on paper, as "h100_sxm:0", is taken for a sleeping device of this name
+/// and number, 0 where the name ends with none.
 [[nodiscard]] DeviceSpec device_of_profile(const std::string& name);
 
 /// Returns the kind of a device of a plan, a profile or a trace, whatever its number; nullopt for the devices of other programs.

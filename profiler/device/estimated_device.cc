@@ -98,8 +98,7 @@ void end_operator(const at::RecordFunction& function, at::ObserverContext*) {
   double seconds = 0;
   if (!ended.called_others) {
     const OperatorCall call{function.name(), returns_views(function), std::move(ended.inputs), function.outputs()};
-    const auto known = operator_seconds(call, clock.hardware);
-    seconds = known ? *known : copying_seconds(call, clock.hardware);
+    seconds = operator_seconds(call, clock.hardware);
   }
   clock.seconds += seconds;
   if ((ended.called_others || seconds > 0) && !clock.running.empty()) clock.running.back().called_others = true;

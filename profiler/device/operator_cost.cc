@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,11 +11,7 @@ namespace mptune::profiler {
 
 namespace {
 
-// One set of constants for all GPUs: the least mean error over 152,250 published times of bfloat16 products on nine kinds of GPUs.
-constexpr double kShareOfFlops = 0.70;
-constexpr double kShareOfBandwidth = 0.75;
-constexpr double kKernelSeconds = 2.7e-6;
-// The median share of flash attention over the same GPUs, causal, of at least 1e12 operations.
+// The median share of causal flash attention of at least 1e12 operations, over the kinds of GPUs of the constants in hardware.h.
 constexpr double kShareOfAttention = 0.54;
 // A flash backward computes five products in place of two: the scores once more, and four gradients.
 constexpr double kAttentionBackward = 2.5;
@@ -53,11 +50,11 @@ double product_rate(const at::Tensor& tensor, const Hardware& hardware, bool con
   switch (tensor.scalar_type()) {
     case at::kHalf:
     case at::kBFloat16:
-      return hardware.half_flops * kShareOfFlops;
+      return hardware.half_flops * kReachedFlops;
     case at::kDouble:
-      return hardware.float32_flops / 2 * kShareOfFlops;
+      return hardware.float32_flops / 2 * kReachedFlops;
     default:
-      return (convolution ? hardware.convolution_flops : hardware.float32_flops) * kShareOfFlops;
+      return (convolution ? hardware.convolution_flops : hardware.float32_flops) * kReachedFlops;
   }
 }
 
@@ -76,7 +73,7 @@ Products convolution_product(const at::Tensor& values, const at::Tensor& weight,
 
 Products attention_product(c10::ArrayRef<c10::IValue> inputs, std::size_t query, bool causal, double times, const Hardware& hardware) {
   const at::Tensor &q = inputs[query].toTensor(), &k = inputs[query + 1].toTensor();
-  const double rate = product_rate(q, hardware, false) / kShareOfFlops * kShareOfAttention;
+  const double rate = product_rate(q, hardware, false) / kReachedFlops * kShareOfAttention;
   return {times * (causal ? 2 : 4) * numbers(q) * static_cast<double>(k.size(-2)), rate};
 }
 
@@ -107,12 +104,7 @@ bool makes_memory(std::string_view name) {
          name.starts_with("aten::set_");
 }
 
-}  // namespace
-
-double reached_bytes_per_second(const Hardware& hardware) {
-  return hardware.memory_bytes_per_second * kShareOfBandwidth;
-}
-
+/// Returns the time of one kernel that reads the call's inputs and writes its outputs [s].
 double copying_seconds(const OperatorCall& call, const Hardware& hardware) {
   const std::string_view name = call.name;
   double bytes = all_bytes(call.inputs);
@@ -122,12 +114,17 @@ double copying_seconds(const OperatorCall& call, const Hardware& hardware) {
   return bytes / reached_bytes_per_second(hardware) + kKernelSeconds;
 }
 
-std::optional<double> operator_seconds(const OperatorCall& call, const Hardware& hardware) {
-  const std::string_view name = call.name;
-  if (makes_memory(name) || call.is_view) return 0;
-  const auto products = products_of(name, call, hardware);
-  if (!products) return std::nullopt;
-  return std::max(products->flops / products->flops_per_second + kKernelSeconds, copying_seconds(call, hardware));
+}  // namespace
+
+double reached_bytes_per_second(const Hardware& hardware) {
+  return hardware.memory_bytes_per_second * kReachedBandwidth;
+}
+
+double operator_seconds(const OperatorCall& call, const Hardware& hardware) {
+  if (makes_memory(call.name) || call.is_view) return 0;
+  const double copying_s = copying_seconds(call, hardware);
+  const auto products = products_of(call.name, call, hardware);
+  return products ? std::max(products->flops / products->flops_per_second + kKernelSeconds, copying_s) : copying_s;
 }
 
 }  // namespace mptune::profiler

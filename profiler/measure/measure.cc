@@ -1,12 +1,10 @@
 #include "profiler/measure/measure.h"
 
 #include <ATen/ATen.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,7 +17,6 @@
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/class_costs.h"
 #include "profiler/measure/describe_model.h"
-#include "profiler/measure/layer_edges.h"
 #include "profiler/measure/layer_operators.h"
 #include "profiler/measure/layer_time.h"
 #include "profiler/measure/link_costs.h"
